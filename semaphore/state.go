@@ -1,0 +1,62 @@
+package semaphore
+
+// The state word is everything a fast path needs.
+//
+//	free >= 0  exactly the permits free: nobody waits, no debt, open
+//	shut       somebody waits, or debt, or closed: a try fails, a release
+//	           takes mu
+//	slow       only mu knows: a slow operation is under way, or Drain waits on
+//	           an open semaphore and must see every release
+//
+// While it is negative, the signed truth is avail, under mu. Only holders of mu
+// make it negative, and only they make it non-negative again; fast paths move
+// it among the numbers >= 0, each time by one compare-and-swap.
+//
+// One word decides both "are there permits" and "does somebody wait", so no
+// fast path can overtake a waiter that queued after its load: its swap fails.
+// And the free count, not the count in use, is the word: an acquirer that had
+// loaded a limit of 10 and then swapped a count in use would succeed after
+// SetLimit(5) has returned.
+const (
+	shut int64 = -1
+	slow int64 = -2
+)
+
+// lock takes mu and, with it, the truth: until unlock no fast path succeeds.
+func (s *Weighted) lock() {
+	s.mu.Lock()
+	if s.state.Load() >= 0 {
+		s.avail = s.state.Swap(slow)
+	}
+}
+
+// unlock settles what hangs on the outcome of a slow operation, publishes the
+// state word and releases mu. Whoever was decided under mu is told after it:
+// told before, a waiter could run and find the word still shut although its
+// own grant had left permits free and the queue empty.
+func (s *Weighted) unlock() {
+	if s.idle != nil && s.inUseLocked() == 0 {
+		close(s.idle)
+		s.idle, s.drainers = nil, 0
+	}
+	if s.queue.Len() == 0 {
+		s.dropReadyLocked()
+	}
+	if s.timer != nil {
+		s.dropTimerLocked()
+	}
+	word := s.avail
+	switch {
+	case s.idle != nil && !s.closed:
+		word = slow
+	case s.closed || s.avail < 0 || s.queue.Len() > 0:
+		word = shut
+	}
+	if s.state.Load() != word {
+		s.state.Store(word)
+	}
+	s.mu.Unlock()
+}
+
+// inUseLocked returns the permits in flight, between lock and unlock.
+func (s *Weighted) inUseLocked() int64 { return s.limit.Load() - s.avail }
