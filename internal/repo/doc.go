@@ -1,0 +1,3 @@
+// Package repo holds the tests of what is true of the repository as a whole:
+// its documentation, its imports and its go.mod.
+package repo
