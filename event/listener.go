@@ -129,8 +129,6 @@ func tell[E any](fs []func(context.Context, E), ctx context.Context, e E) {
 // this goroutine. Each runs on a goroutine of its own, which is waited for: a
 // Goexit on this one would replace the panic without a trace, and nothing can
 // stop a Goexit.
-//
-// It is a function apart because its arguments move to the heap.
 func tellAside[E any](fs []func(context.Context, E), ctx context.Context, e E) {
 	for _, f := range fs {
 		done := make(chan struct{})
