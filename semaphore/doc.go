@@ -33,9 +33,9 @@
 // # What ends a wait
 //
 // Exactly one of: a grant, the end of the request's context, its maximum wait,
-// [Weighted.SetLimit] making it impossible, or [Weighted.Close]. A context
-// that ended before a Release never gets that Release's permits. When two of
-// these happen at the same instant, either may win.
+// [Weighted.SetLimit] making it impossible, or [Weighted.Close]. A waiter
+// whose context ended before a Release never gets that Release's permits. When
+// two of these happen at the same instant, either may win.
 //
 // # Limits
 //

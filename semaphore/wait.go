@@ -35,7 +35,8 @@ const chunk = 256
 var waiterPool = sync.Pool{New: func() any { return new(waiter) }}
 
 // acquireSlow takes permits under mu or waits for them.
-func (s *Weighted) acquireSlow(ctx context.Context, done <-chan struct{}, n int64, maxWait time.Duration) error {
+func (s *Weighted) acquireSlow(ctx context.Context, n int64, maxWait time.Duration) error {
+	done := ctx.Done()
 	due, timed := deadline(maxWait)
 	s.lock()
 	if ended(done) {

@@ -104,9 +104,9 @@ func New(cfg Config) (*Weighted, error) {
 // available. A request at the front holds up everyone behind it, so that heavy
 // requests are not starved by light ones.
 //
-// If ctx is done first, Acquire holds nothing and returns ctx.Err(); a context
-// that ended before a Release never gets that Release's permits, and if its
-// end coincides with a grant, the permits go to the next waiter. It also
+// If ctx is done first, Acquire holds nothing and returns ctx.Err(); a waiter
+// whose context ended before a Release never gets that Release's permits, and
+// if its end coincides with a grant, they go to the next waiter. It also
 // returns [ErrClosed], [ErrExceedsLimit] if 0 < limit < n, and [ErrQueueFull].
 //
 // It panics if n < 0 or ctx is nil. On success the caller owns the permits and
@@ -126,29 +126,29 @@ func (s *Weighted) AcquireWithin(ctx context.Context, n int64, maxWait time.Dura
 	if n < 0 {
 		panic(negativeWeight)
 	}
-	done := ctx.Done()
-	if ended(done) {
-		return ctx.Err()
-	}
 	for {
-		switch free := s.state.Load(); {
+		// The word is loaded before ctx is looked at, so that permits released
+		// after ctx ended make the swap fail (if the count changed, and nobody
+		// changed it back in these few nanoseconds). And it is Err, not Done:
+		// Err makes no channel, and costs an atomic load in the contexts of
+		// package context. Looking again after the swap would be stricter, and
+		// lose the permits if that call, of the user's code, panics.
+		free := s.state.Load()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		switch {
 		case free >= n:
-			if !s.state.CompareAndSwap(free, free-n) {
-				continue
+			if s.state.CompareAndSwap(free, free-n) {
+				return nil
 			}
-			if ended(done) {
-				// It ended since we looked, perhaps before the Release of the
-				// very permits we took.
-				s.Release(n)
-				return ctx.Err()
-			}
-			return nil
 		case free == 0 && n == 1 && maxWait <= 0:
 			// The answer of an overloaded bulkhead, so it takes no lock. A word
 			// of 0 rules out closed, and a weight of 1 exceeds no limit.
 			return ErrTimeout
+		default:
+			return s.acquireSlow(ctx, n, maxWait)
 		}
-		return s.acquireSlow(ctx, done, n, maxWait)
 	}
 }
 
