@@ -1,0 +1,103 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// batch is how many turns a worker takes at a time. Equal shares of all turns
+// would leave whoever lost its processor for a while to take the rest of its own
+// when everybody else is through, alone, and so without ever waiting: up to a
+// tenth of all turns where other programs run. Single turns would have the
+// workers compete for the counter.
+const batch = 16
+
+// crowd takes n turns on so many workers, each with a ctx of its making, and
+// returns an error of a turn if there is one, which ends that worker. It calls
+// ready when every worker is about to begin its first turn.
+func crowd(n, workers int, ctx func() context.Context, ready func(), turn func(ctx context.Context) error) error {
+	var begun, done sync.WaitGroup
+	begun.Add(workers)
+	failed := make(chan error, workers)
+	var left atomic.Int64
+	left.Store(int64(n))
+	for range workers {
+		ctx := ctx()
+		done.Go(func() {
+			begun.Done()
+			for {
+				share := min(batch, left.Add(-batch)+batch)
+				if share <= 0 {
+					return
+				}
+				for range share {
+					if err := turn(ctx); err != nil {
+						failed <- err
+						return
+					}
+				}
+			}
+		})
+	}
+	begun.Wait()
+	ready()
+	done.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+// queue is crowd in front of a limiter all of whose permits are out until every
+// worker is there, for workers who form the queue by themselves may be through
+// before the others come. So it is long when the first permit comes back, and it
+// stays, since a release grants the permit to a waiter and a worker that comes
+// again finds none free: every acquire waits. started is called just before the
+// permits come back.
+func queue(n, workers int, l limiter, limit int, ctx func() context.Context, started func(), turn func(ctx context.Context) error) error {
+	for range limit {
+		if !l.TryAcquire(1) {
+			return fmt.Errorf("fewer than %d permits in a fresh limiter", limit)
+		}
+	}
+	return crowd(n, workers, ctx, func() {
+		started()
+		for range limit {
+			l.Release(1)
+		}
+	}, turn)
+}
+
+// TestQueueStays is what the rows in which calls wait rest on: an acquire finds
+// a permit free only by way of exception.
+func TestQueueStays(t *testing.T) {
+	const workers, turns = 16, 1000
+	for _, c := range inOrder {
+		t.Run(c.name, func(t *testing.T) {
+			var free atomic.Int64
+			l := c.make(busyLimit)
+			err := queue(workers*turns, workers, l, busyLimit, t.Context, func() {}, func(ctx context.Context) error {
+				if l.TryAcquire(1) {
+					free.Add(1)
+				} else if err := l.Acquire(ctx, 1); err != nil {
+					return err
+				}
+				runtime.Gosched()
+				l.Release(1)
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := free.Load(); got > workers*turns/50 {
+				t.Errorf("got %d acquires of %d that found a permit free, want at most 2%%", got, workers*turns)
+			}
+		})
+	}
+}

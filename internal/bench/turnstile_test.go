@@ -1,0 +1,41 @@
+package bench
+
+import (
+	"context"
+	"testing"
+
+	"github.com/turnstile-go/turnstile/semaphore"
+)
+
+type turnstile struct{ *semaphore.Weighted }
+
+func newTurnstile(limit int64) limiter { return turnstile{semaphore.NewWeighted(limit)} }
+
+func (s turnstile) serial(b *testing.B, ctx context.Context) error {
+	for b.Loop() {
+		if err := s.Acquire(ctx, 1); err != nil {
+			return err
+		}
+		s.Release(1)
+	}
+	return nil
+}
+
+func (s turnstile) parallel(pb *testing.PB, ctx context.Context) error {
+	for pb.Next() {
+		if err := s.Acquire(ctx, 1); err != nil {
+			return err
+		}
+		s.Release(1)
+	}
+	return nil
+}
+
+func (s turnstile) reject(b *testing.B) error {
+	for b.Loop() {
+		if s.TryAcquire(1) {
+			return errGranted
+		}
+	}
+	return nil
+}
