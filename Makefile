@@ -17,8 +17,6 @@ STRESS ?= 1m
 STRESS_TIMEOUT ?= 1h
 PROP_CHECKS ?= 20000
 FUZZTIME ?= 1m
-BENCH ?= .
-COUNT ?= 6
 
 .PHONY: help
 help: ## list the targets
@@ -63,9 +61,8 @@ fuzz: ## every fuzz target of every module for FUZZTIME=1m
 	$(call in-each,$(PACKAGED),$(TOOLS)/fuzz $(FUZZTIME))
 
 .PHONY: bench bench-once
-bench: ## measure us and our peers, BENCH=regexp COUNT=6, and put them side by side
-	cd internal/bench && go test -run='^$$' -bench='$(BENCH)' -benchmem -count=$(COUNT) -timeout=1h ./... | tee $(CURDIR)/bench.txt
-	$(TOOL) benchstat -col /impl bench.txt
+bench: ## measure us and our peers in turn, BENCH=regexp COUNT=10; the runs stay in bench.txt
+	@DIR=$(CURDIR) internal/bench/run
 bench-once: ## run every benchmark of every module once, to see that it works
 	$(call in-each,$(PACKAGED),go test -run='^$$' -bench=. -benchtime=1x ./...)
 
