@@ -39,8 +39,8 @@ func (s *Weighted) unlock() {
 		close(s.idle)
 		s.idle, s.drainers = nil, 0
 	}
-	if s.queue.Len() == 0 {
-		s.dropReadyLocked()
+	if s.busy && s.queue.Len() == 0 {
+		s.endSpellLocked()
 	}
 	if s.timer != nil {
 		s.dropTimerLocked()

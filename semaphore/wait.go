@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/turnstile-go/turnstile/internal/waitq"
@@ -19,6 +18,9 @@ type request struct {
 	// ready gets one token when somebody else has decided the request, after
 	// mu is released. It has room for it, so telling never blocks.
 	ready chan struct{}
+
+	// spell is the busy spell that ready was made in, and may be used in.
+	spell uint64
 }
 
 type (
@@ -29,10 +31,6 @@ type (
 // chunk is the most waiters that are decided in one hold of mu: some tens of
 // microseconds, whether ten wait or a million.
 const chunk = 256
-
-// waiterPool holds waiters without their channels, which must not cross from
-// one testing/synctest bubble into another.
-var waiterPool = sync.Pool{New: func() any { return new(waiter) }}
 
 // acquireSlow takes permits under mu or waits for them.
 func (s *Weighted) acquireSlow(ctx context.Context, n int64, maxWait time.Duration) error {
@@ -49,19 +47,17 @@ func (s *Weighted) acquireSlow(ctx context.Context, n int64, maxWait time.Durati
 		s.unlock()
 		return err
 	}
-	w := waiterPool.Get().(*waiter)
+	w := s.takeLocked()
 	w.Weight = n
-	ready := s.takeReadyLocked()
-	w.Value = request{done: done, ready: ready}
+	w.Value.done = done
+	ready := w.Value.ready
 	s.queue.Push(w)
 	if timed {
 		s.setDeadlineLocked(w, due, maxWait)
 	}
 	s.unlock()
 
-	select {
-	case <-ready:
-	case <-done:
+	if !await(ready, done) {
 		s.lock()
 		if w.Outcome() == waitq.Waiting {
 			// Withdraw. Whoever fits now that w is gone must go at once: no
@@ -74,7 +70,7 @@ func (s *Weighted) acquireSlow(ctx context.Context, n int64, maxWait time.Durati
 		}
 	}
 	outcome := w.Outcome()
-	s.retire(w, ready)
+	s.retire(w)
 	switch outcome {
 	case waitq.Granted:
 		if ended(done) {
@@ -86,6 +82,21 @@ func (s *Weighted) acquireSlow(ctx context.Context, n int64, maxWait time.Durati
 		return ctx.Err()
 	default:
 		return refusals[outcome]
+	}
+}
+
+// await waits for a token from ready, and reports whether one came before done
+// was closed.
+func await(ready, done <-chan struct{}) bool {
+	if done == nil {
+		<-ready // a receive costs half of what a select does
+		return true
+	}
+	select {
+	case <-ready:
+		return true
+	case <-done:
+		return false
 	}
 }
 
@@ -206,40 +217,6 @@ func (b *batch) tell() {
 	for w := b.Pop(); w != nil; w = b.Pop() {
 		w.Value.ready <- struct{}{}
 	}
-}
-
-// takeReadyLocked returns an empty channel with room for one token.
-func (s *Weighted) takeReadyLocked() chan struct{} {
-	last := len(s.ready) - 1
-	if last < 0 {
-		return make(chan struct{}, 1)
-	}
-	c := s.ready[last]
-	s.ready[last] = nil
-	s.ready = s.ready[:last]
-	return c
-}
-
-// retire makes w and its channel, which is empty, available to other waits.
-func (s *Weighted) retire(w *waiter, ready chan struct{}) {
-	*w = waiter{} // keep no context alive
-	waiterPool.Put(w)
-	s.mu.Lock()
-	if s.queue.Len() > 0 {
-		s.ready = append(s.ready, ready)
-	}
-	s.mu.Unlock()
-}
-
-// dropReadyLocked ends a busy spell. The slice is kept for the next, unless a
-// crowd has made it large.
-func (s *Weighted) dropReadyLocked() {
-	if cap(s.ready) > chunk {
-		s.ready = nil
-		return
-	}
-	clear(s.ready)
-	s.ready = s.ready[:0]
 }
 
 // ended reports whether a context with this Done channel is done.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/turnstile-go/turnstile/internal/waitq"
 )
 
 // Forever as a maximum wait means: as long as the context allows.
@@ -56,11 +58,14 @@ type Weighted struct {
 	closed     bool
 	queue      waiters
 
-	// ready keeps channels of former waiters for the next ones. They stay
-	// within one busy spell: made while somebody waits, dropped when nobody
-	// does. Pooling them for longer would carry them from one testing/synctest
-	// bubble into another, which ends the process.
-	ready []chan struct{}
+	// spare keeps former waiters, with their channels, for the next ones. They
+	// stay within one busy spell, the time that somebody waits: pooling them
+	// for longer would carry a channel from one testing/synctest bubble into
+	// another, which ends the process. spell numbers the spells; it is written
+	// under mu.
+	spare waitq.Spare[request]
+	spell atomic.Uint64
+	busy  bool
 
 	// timer runs expire at the earliest deadline in queue. It exists while the
 	// queue has deadlines, for the same reason. alarm counts the timers made,
