@@ -54,22 +54,28 @@ func crowd(n, workers int, ctx func() context.Context, ready func(), turn func(c
 	}
 }
 
-// queue is crowd in front of a limiter all of whose permits are out until every
+// A holder has the permits that queue holds back. n is 1.
+type holder interface {
+	TryAcquire(n int64) bool
+	Release(n int64)
+}
+
+// queue is crowd in front of a limit all of whose permits are out until every
 // worker is there, for workers who form the queue by themselves may be through
 // before the others come. So it is long when the first permit comes back, and it
 // stays, since a release grants the permit to a waiter and a worker that comes
 // again finds none free: every acquire waits. started is called just before the
 // permits come back.
-func queue(n, workers int, l limiter, limit int, ctx func() context.Context, started func(), turn func(ctx context.Context) error) error {
+func queue(n, workers int, h holder, limit int, ctx func() context.Context, started func(), turn func(ctx context.Context) error) error {
 	for range limit {
-		if !l.TryAcquire(1) {
-			return fmt.Errorf("fewer than %d permits in a fresh limiter", limit)
+		if !h.TryAcquire(1) {
+			return fmt.Errorf("fewer than %d permits in circulation", limit)
 		}
 	}
 	return crowd(n, workers, ctx, func() {
 		started()
 		for range limit {
-			l.Release(1)
+			h.Release(1)
 		}
 	}, turn)
 }
@@ -81,7 +87,7 @@ func TestQueueStays(t *testing.T) {
 	for _, c := range inOrder {
 		t.Run(c.name, func(t *testing.T) {
 			var free atomic.Int64
-			l := c.make(busyLimit)
+			l := c.new(busyLimit)
 			err := queue(workers*turns, workers, l, busyLimit, t.Context, func() {}, func(ctx context.Context) error {
 				if l.TryAcquire(1) {
 					free.Add(1)

@@ -10,10 +10,10 @@ import (
 // BenchmarkAcquireRelease is the whole cost of a limiter that limits nobody:
 // one goroutine, permits free, a ctx that could end.
 func BenchmarkAcquireRelease(b *testing.B) {
-	run(b, withFloor, func(b *testing.B, c contender) {
+	run(b, withFloor, func(b *testing.B, newLimiter limiterFunc) {
 		ctx, cancel := context.WithCancel(b.Context())
 		defer cancel()
-		if err := c.make(16).serial(b, ctx); err != nil {
+		if err := newLimiter(16).serial(b, ctx); err != nil {
 			b.Fatal(err)
 		}
 	})
@@ -28,15 +28,15 @@ func BenchmarkParallel(b *testing.B) {
 		if limit < 1 {
 			continue
 		}
-		cs := contenders
+		cs := limiters
 		if free > 0 {
 			cs = withFloor
 		}
 		b.Run(fmt.Sprintf("free=%d", free), func(b *testing.B) {
-			run(b, cs, func(b *testing.B, c contender) {
+			run(b, cs, func(b *testing.B, newLimiter limiterFunc) {
 				ctx, cancel := context.WithCancel(b.Context())
 				defer cancel()
-				l := c.make(int64(limit))
+				l := newLimiter(int64(limit))
 				b.RunParallel(func(pb *testing.PB) {
 					if err := l.parallel(pb, ctx); err != nil {
 						b.Error(err)
@@ -50,8 +50,8 @@ func BenchmarkParallel(b *testing.B) {
 // BenchmarkRejectFull is the answer of a full limiter to a caller that will not
 // wait. Floor is a load.
 func BenchmarkRejectFull(b *testing.B) {
-	run(b, withFloor, func(b *testing.B, c contender) {
-		l := c.make(1)
+	run(b, withFloor, func(b *testing.B, newLimiter limiterFunc) {
+		l := newLimiter(1)
 		if !l.TryAcquire(1) {
 			b.Fatal("no permit in a fresh limiter")
 		}

@@ -7,11 +7,11 @@ import (
 	"github.com/turnstile-go/turnstile/semaphore"
 )
 
-type turnstile struct{ *semaphore.Weighted }
+type turnstileLimiter struct{ *semaphore.Weighted }
 
-func newTurnstile(limit int64) limiter { return turnstile{semaphore.NewWeighted(limit)} }
+func newTurnstile(limit int64) limiter { return turnstileLimiter{semaphore.NewWeighted(limit)} }
 
-func (s turnstile) serial(b *testing.B, ctx context.Context) error {
+func (s turnstileLimiter) serial(b *testing.B, ctx context.Context) error {
 	for b.Loop() {
 		if err := s.Acquire(ctx, 1); err != nil {
 			return err
@@ -21,7 +21,7 @@ func (s turnstile) serial(b *testing.B, ctx context.Context) error {
 	return nil
 }
 
-func (s turnstile) parallel(pb *testing.PB, ctx context.Context) error {
+func (s turnstileLimiter) parallel(pb *testing.PB, ctx context.Context) error {
 	for pb.Next() {
 		if err := s.Acquire(ctx, 1); err != nil {
 			return err
@@ -31,7 +31,7 @@ func (s turnstile) parallel(pb *testing.PB, ctx context.Context) error {
 	return nil
 }
 
-func (s turnstile) reject(b *testing.B) error {
+func (s turnstileLimiter) reject(b *testing.B) error {
 	for b.Loop() {
 		if s.TryAcquire(1) {
 			return errGranted

@@ -38,8 +38,8 @@ func waiting(b *testing.B, acquire func(l limiter, ctx context.Context) error) {
 	for _, workers := range []int{16, 1024} {
 		for _, ctx := range contexts {
 			b.Run(fmt.Sprintf("workers=%d/ctx=%s", workers, ctx.name), func(b *testing.B) {
-				run(b, inOrder, func(b *testing.B, c contender) {
-					l := c.make(busyLimit)
+				run(b, inOrder, func(b *testing.B, newLimiter limiterFunc) {
+					l := newLimiter(busyLimit)
 					err := queue(b.N, workers, l, busyLimit, ctx.each(b), b.ResetTimer, func(ctx context.Context) error {
 						if err := acquire(l, ctx); err != nil {
 							return err
@@ -73,8 +73,8 @@ func BenchmarkTimedWaiting(b *testing.B) {
 // with giving up, so that time per operation is work, not waiting.
 func BenchmarkExpire(b *testing.B) {
 	const workers = 1024
-	run(b, contenders, func(b *testing.B, c contender) {
-		l := c.make(1)
+	run(b, limiters, func(b *testing.B, newLimiter limiterFunc) {
+		l := newLimiter(1)
 		if !l.TryAcquire(1) {
 			b.Fatal("no permit in a fresh limiter")
 		}
@@ -97,10 +97,10 @@ func BenchmarkExpire(b *testing.B) {
 func BenchmarkSaturated(b *testing.B) {
 	for _, workers := range []int{16, 1024} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
-			run(b, contenders, func(b *testing.B, c contender) {
+			run(b, limiters, func(b *testing.B, newLimiter limiterFunc) {
 				ctx, cancel := context.WithCancel(b.Context())
 				defer cancel()
-				l := c.make(busyLimit)
+				l := newLimiter(busyLimit)
 				each := func() context.Context { return ctx }
 				err := queue(b.N, workers, l, busyLimit, each, b.ResetTimer, func(ctx context.Context) error {
 					if err := l.Acquire(ctx, 1); err != nil {
