@@ -1,139 +1,70 @@
 package waitq
 
-// deadlines is an indexed heap of the waiters that have a deadline: the
-// earliest is at hand, and any of them can be taken out. Each node has four
-// children, which halves the depth of a binary heap and keeps siblings in one
-// cache line. With one common maximum wait every push is already in order and
-// costs the same at any length.
+// deadlines keeps the waiters that have a deadline so that the earliest is at
+// hand and any of them can leave. Deadlines mostly come in order, as they do
+// with one common maximum wait: those are a list, which costs the same at any
+// length. Whoever falls due before the last of the list goes to a heap.
 //
-// The entries lie in chunks, so that growing never copies more than one chunk:
-// an append to a slice of a million entries would hold the semaphore's mutex
-// for milliseconds.
+// In a waiter, due is its deadline; slot is listed, or one more than its index
+// in the heap, or zero without a deadline. (A heap of 2³² waiters would need
+// more than 400 GB.)
 type deadlines[T any] struct {
-	chunks [][]entry[T]
-	len    int
+	first, last *Waiter[T] // the list, linked by earlier and later
+	heap        heap[T]
 }
 
-// entry keeps the deadline beside the pointer, so that comparing two of them
-// does not touch the waiters.
-type entry[T any] struct {
-	due int64 // nanoseconds, on the clock of the semaphore
-	w   *Waiter[T]
-}
-
-const (
-	arity     = 4
-	chunkBits = 8
-	chunkLen  = 1 << chunkBits
-)
+const listed = 1<<32 - 1
 
 // SetDeadline makes w, which waits in q and has no deadline yet, fall due at
 // the given time, in nanoseconds on a clock that is the caller's own.
 func (q *Queue[T]) SetDeadline(w *Waiter[T], due int64) {
-	q.deadlines.push(entry[T]{due, w})
+	w.due = due
+	d := &q.deadlines
+	if d.last != nil && due < d.last.due {
+		d.heap.push(w)
+		return
+	}
+	w.slot = listed
+	if w.earlier = d.last; w.earlier == nil {
+		d.first = w
+	} else {
+		w.earlier.later = w
+	}
+	d.last = w
 }
 
 // Earliest returns the waiter that falls due first, and when; nil if none has
 // a deadline.
 func (q *Queue[T]) Earliest() (w *Waiter[T], due int64) {
-	if q.deadlines.len == 0 {
+	w = q.deadlines.first
+	if h := q.deadlines.heap.min(); h != nil && (w == nil || h.due < w.due) {
+		w = h
+	}
+	if w == nil {
 		return nil, 0
 	}
-	e := q.deadlines.at(0)
-	return e.w, e.due
+	return w, w.due
 }
 
-func (h *deadlines[T]) at(i int) *entry[T] {
-	return &h.chunks[i>>chunkBits][i&(chunkLen-1)]
-}
-
-// put places e at i and tells its waiter.
-func (h *deadlines[T]) put(i int, e entry[T]) {
-	*h.at(i) = e
-	e.w.slot = uint32(i) + 1
-}
-
-func (h *deadlines[T]) push(e entry[T]) {
-	if h.len>>chunkBits == len(h.chunks) {
-		// The first chunk grows as slices do: most queues stay short.
-		size := 0
-		if h.len > 0 {
-			size = chunkLen
-		}
-		h.chunks = append(h.chunks, make([]entry[T], 0, size))
-	}
-	last := &h.chunks[h.len>>chunkBits]
-	*last = append(*last, e)
-	h.len++
-	h.up(h.len-1, e)
-}
-
-// remove takes w out: the last entry fills the gap and finds its place.
-func (h *deadlines[T]) remove(w *Waiter[T]) {
-	i := int(w.slot) - 1
-	w.slot = 0
-	h.len--
-	last := &h.chunks[h.len>>chunkBits]
-	e := (*last)[h.len&(chunkLen-1)]
-	(*last)[h.len&(chunkLen-1)] = entry[T]{} // keep no waiter alive
-	*last = (*last)[:h.len&(chunkLen-1)]
-	h.shrink()
-	if i == h.len {
+// remove forgets the deadline of w, if it has one.
+func (d *deadlines[T]) remove(w *Waiter[T]) {
+	switch w.slot {
+	case 0:
 		return
-	}
-	if i > 0 && e.due < h.at((i-1)/arity).due {
-		h.up(i, e)
-	} else {
-		h.down(i, e)
-	}
-}
-
-// shrink lets go of chunks that are no longer needed, all but one, so that a
-// queue whose length swings about a chunk's end does not allocate at each
-// swing, and of all but the first when nothing is left.
-func (h *deadlines[T]) shrink() {
-	switch n := len(h.chunks); {
-	case h.len == 0 && n > 1:
-		h.chunks = [][]entry[T]{h.chunks[0]}
-	case n > h.len>>chunkBits+2:
-		h.chunks[n-1] = nil
-		h.chunks = h.chunks[:n-1]
-	}
-}
-
-// up places e at i or at the ancestor of i where it belongs.
-func (h *deadlines[T]) up(i int, e entry[T]) {
-	for i > 0 {
-		parent := (i - 1) / arity
-		p := *h.at(parent)
-		if p.due <= e.due {
-			break
+	case listed:
+		if w.earlier == nil {
+			d.first = w.later
+		} else {
+			w.earlier.later = w.later
 		}
-		h.put(i, p)
-		i = parent
+		if w.later == nil {
+			d.last = w.earlier
+		} else {
+			w.later.earlier = w.earlier
+		}
+		w.earlier, w.later = nil, nil
+	default:
+		d.heap.remove(w)
 	}
-	h.put(i, e)
-}
-
-// down places e at i or at the descendant of i where it belongs.
-func (h *deadlines[T]) down(i int, e entry[T]) {
-	for {
-		first := i*arity + 1
-		if first >= h.len {
-			break
-		}
-		least := first
-		for c := first + 1; c < min(first+arity, h.len); c++ {
-			if h.at(c).due < h.at(least).due {
-				least = c
-			}
-		}
-		l := *h.at(least)
-		if e.due <= l.due {
-			break
-		}
-		h.put(i, l)
-		i = least
-	}
-	h.put(i, e)
+	w.slot = 0
 }

@@ -37,11 +37,13 @@ type Waiter[T any] struct {
 	next, prev *Waiter[T] // in a Queue; once decided, next is for a Batch
 
 	// Weight is how many permits the request asks for.
-	Weight int64
-	// slot is one more than the waiter's place in the deadline heap, and zero
-	// without a deadline. 2³² waiters would need more than 200 GB.
-	slot    uint32
+	Weight  int64
 	outcome Outcome
+
+	// The waiter's place among the deadlines: see deadlines.
+	slot           uint32
+	due            int64
+	earlier, later *Waiter[T]
 
 	// Value is whatever the semaphore keeps with the request.
 	Value T
@@ -114,9 +116,7 @@ func (q *Queue[T]) Decide(w *Waiter[T], o Outcome) {
 		w.next.prev = w.prev
 	}
 	w.next, w.prev = nil, nil
-	if w.slot != 0 {
-		q.deadlines.remove(w)
-	}
+	q.deadlines.remove(w)
 	q.len--
 	if q.len == 0 {
 		q.heaviest = 0
