@@ -1,0 +1,98 @@
+package bulkhead
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/turnstile-go/turnstile/event"
+)
+
+// What a rejected call's error matches, with [errors.Is].
+var (
+	// ErrFull: there was no room for the call, and there may be later. It was
+	// not willing to wait, or waited its maximum, or the queue was full.
+	ErrFull = errors.New("bulkhead: full")
+
+	// ErrTooHeavy: the call's weight is above the limit, from the start or
+	// since SetMaxConcurrent lowered it while the call waited. Trying again
+	// does not help.
+	ErrTooHeavy = errors.New("bulkhead: weight exceeds limit")
+
+	// ErrClosed: the bulkhead was closed, before the call or while it waited.
+	ErrClosed = errors.New("bulkhead: closed")
+)
+
+// RejectedError says that a bulkhead refused a call: its function did not run.
+// It matches exactly one of [ErrFull], [ErrTooHeavy] and [ErrClosed]; see
+// Reason. For the numbers, ask for the value, not for a pointer, which would
+// compile and never match:
+//
+//	if rejected, ok := errors.AsType[bulkhead.RejectedError](err); ok {
+//		log.Print(rejected.Reason, rejected.Waited)
+//	}
+type RejectedError struct {
+	Name          string        // the bulkhead's
+	Reason        event.Reason  // Full, TimedOut and QueueFull match ErrFull
+	MaxConcurrent int64         // the limit when the call was refused
+	MaxWait       time.Duration // how long the call was willing to wait
+	Waited        time.Duration // how long it did wait
+	Weight        int64         // permits it asked for
+}
+
+// Error says what was refused, why, and by which numbers.
+func (e RejectedError) Error() string {
+	maxWait := e.MaxWait.String()
+	if e.MaxWait == Forever {
+		maxWait = "forever"
+	}
+	return fmt.Sprintf("bulkhead %q: rejected, %s (weight %d, limit %d, max wait %s, waited %s)",
+		e.Name, strings.ReplaceAll(e.Reason.String(), "_", " "), e.Weight, e.MaxConcurrent, maxWait, e.Waited)
+}
+
+// Is reports whether target is the one of ErrFull, ErrTooHeavy and ErrClosed
+// that the Reason stands for.
+func (e RejectedError) Is(target error) bool {
+	switch e.Reason {
+	case event.Full, event.TimedOut, event.QueueFull:
+		return target == ErrFull
+	case event.TooHeavy:
+		return target == ErrTooHeavy
+	case event.Closed:
+		return target == ErrClosed
+	}
+	return false
+}
+
+// Timeout reports whether the call waited its maximum and was then refused. It
+// is what net.Error and os.IsTimeout ask for.
+func (e RejectedError) Timeout() bool { return e.Reason == event.TimedOut }
+
+// CanceledError says that a call's context ended while it waited for its
+// permit, or had ended before: its function did not run. It matches the
+// context's error and its cause, and never [ErrFull].
+type CanceledError struct {
+	Name   string        // the bulkhead's
+	Err    error         // the context's error
+	Waited time.Duration // 0 if the context was done from the start
+
+	cause error
+}
+
+// Error says what ended the wait, and after how long.
+func (e *CanceledError) Error() string {
+	msg := fmt.Sprintf("bulkhead %q: canceled: %v", e.Name, e.Err)
+	if e.cause != nil && e.cause != e.Err {
+		msg = fmt.Sprintf("%s: %v", msg, e.cause)
+	}
+	return fmt.Sprintf("%s (waited %s)", msg, e.Waited)
+}
+
+// Unwrap returns the context's error and its cause.
+func (e *CanceledError) Unwrap() []error {
+	if e.cause == nil {
+		return []error{e.Err}
+	}
+	return []error{e.Err, e.cause}
+}
