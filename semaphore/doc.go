@@ -37,6 +37,14 @@
 // whose context ended before a Release never gets that Release's permits. When
 // two of these happen at the same instant, either may win.
 //
+// # Asynchronous requests
+//
+// [Weighted.AcquireAsync] and [Weighted.AcquireFunc] queue a request without
+// parking anybody: a million of them cost a million structs, not goroutines.
+// They stand in the same queue as blocking ones. Nothing of the user's, be it a
+// function or a method of a context, runs on the goroutine of a releaser or of
+// a timer, or under the semaphore's mutex.
+//
 // # Limits
 //
 // [Weighted.SetLimit] never waits. Below what is in flight it leaves a debt,

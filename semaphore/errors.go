@@ -21,4 +21,7 @@ var (
 	// no number of releases could ever make it fit; or [Weighted.SetLimit]
 	// made it so while the request waited.
 	ErrExceedsLimit = errors.New("semaphore: weight exceeds limit")
+
+	// ErrPending: an asynchronous request is not decided yet.
+	ErrPending = errors.New("semaphore: pending")
 )

@@ -72,9 +72,5 @@ func (s *Weighted) expire(alarm uint64) {
 		s.tellAndRelock(&out)
 	}
 	// As after every departure: whoever fits now goes at once.
-	for s.grantLocked(&out) {
-		s.tellAndRelock(&out)
-	}
-	s.unlock()
-	out.tell()
+	s.grantAndUnlock(&out)
 }

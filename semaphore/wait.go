@@ -16,11 +16,15 @@ type request struct {
 	done <-chan struct{}
 
 	// ready gets one token when somebody else has decided the request, after
-	// mu is released. It has room for it, so telling never blocks.
+	// mu is released. It has room for it, so telling never blocks. (That of an
+	// asynchronous request is closed instead.)
 	ready chan struct{}
 
 	// spell is the busy spell that ready was made in, and may be used in.
 	spell uint64
+
+	// pending is the asynchronous request that the waiter is part of, or nil.
+	pending *Pending
 }
 
 type (
@@ -36,25 +40,14 @@ const chunk = 256
 func (s *Weighted) acquireSlow(ctx context.Context, n int64, maxWait time.Duration) error {
 	done := ctx.Done()
 	due, timed := deadline(maxWait)
-	s.lock()
-	if ended(done) {
-		// It ended while we waited for mu, perhaps before a Release that we
-		// would now profit from.
-		s.unlock()
-		return ctx.Err()
-	}
-	if granted, err := s.admitLocked(n, maxWait); granted || err != nil {
-		s.unlock()
+	if decided, err := s.lockAndAdmit(ctx, done, n, maxWait); decided {
 		return err
 	}
 	w := s.takeLocked()
 	w.Weight = n
 	w.Value.done = done
 	ready := w.Value.ready
-	s.queue.Push(w)
-	if timed {
-		s.setDeadlineLocked(w, due, maxWait)
-	}
+	s.pushLocked(w, maxWait, due, timed)
 	s.unlock()
 
 	if !await(ready, done) {
@@ -63,7 +56,7 @@ func (s *Weighted) acquireSlow(ctx context.Context, n int64, maxWait time.Durati
 			// Withdraw. Whoever fits now that w is gone must go at once: no
 			// Release may ever come.
 			s.queue.Decide(w, waitq.Canceled)
-			s.grantAndUnlock()
+			s.grantAndUnlock(new(batch))
 		} else {
 			s.unlock()
 			<-ready // decided a moment earlier: the token is on its way
@@ -75,11 +68,11 @@ func (s *Weighted) acquireSlow(ctx context.Context, n int64, maxWait time.Durati
 	case waitq.Granted:
 		if ended(done) {
 			s.Release(n)
-			return ctx.Err()
+			return errOf(ctx)
 		}
 		return nil
 	case waitq.Canceled:
-		return ctx.Err()
+		return errOf(ctx)
 	default:
 		return refusals[outcome]
 	}
@@ -100,11 +93,13 @@ func await(ready, done <-chan struct{}) bool {
 	}
 }
 
-// refusals are the errors of the outcomes that have one of their own.
+// refusals are the errors of the outcomes that have one of their own. Canceled
+// has that of the context, if it was the context, and this otherwise.
 var refusals = [...]error{
-	waitq.Expired: ErrTimeout,
-	waitq.Evicted: ErrExceedsLimit,
-	waitq.Closed:  ErrClosed,
+	waitq.Canceled: context.Canceled,
+	waitq.Expired:  ErrTimeout,
+	waitq.Evicted:  ErrExceedsLimit,
+	waitq.Closed:   ErrClosed,
 }
 
 // tryAcquireSlow is TryAcquire when only mu knows.
@@ -124,7 +119,33 @@ func (s *Weighted) releaseSlow(n int64) {
 		panic(overRelease)
 	}
 	s.avail += n
-	s.grantAndUnlock()
+	s.grantAndUnlock(new(batch))
+}
+
+// lockAndAdmit takes mu and decides a request as far as it can be decided at
+// once. If it must wait instead, mu is still held on return.
+func (s *Weighted) lockAndAdmit(ctx context.Context, done <-chan struct{}, n int64, maxWait time.Duration) (decided bool, err error) {
+	s.lock()
+	if ended(done) {
+		// It ended while we waited for mu, perhaps before a Release that we
+		// would now profit from.
+		s.unlock()
+		return true, errOf(ctx)
+	}
+	granted, err := s.admitLocked(n, maxWait)
+	if granted || err != nil {
+		s.unlock()
+		return true, err
+	}
+	return false, nil
+}
+
+// pushLocked puts w, of which all but its deadline is set, into the queue.
+func (s *Weighted) pushLocked(w *waiter, maxWait time.Duration, due int64, timed bool) {
+	s.queue.Push(w)
+	if timed {
+		s.setDeadlineLocked(w, due, maxWait)
+	}
 }
 
 // admitLocked decides a new request as far as it can be decided at once: it is
@@ -157,12 +178,11 @@ func (s *Weighted) heaviestAllowed() int64 {
 }
 
 // grantAndUnlock serves the front of the queue as far as permits go, releases
-// mu and tells those it decided. Whatever adds permits or takes a waiter away
-// ends in it.
-func (s *Weighted) grantAndUnlock() {
-	var out batch
-	for s.grantLocked(&out) {
-		s.tellAndRelock(&out)
+// mu and tells those it decided, after those that out holds already. Whatever
+// adds permits or takes a waiter away ends in it.
+func (s *Weighted) grantAndUnlock(out *batch) {
+	for s.grantLocked(out) {
+		s.tellAndRelock(out)
 	}
 	s.unlock()
 	out.tell()
@@ -174,13 +194,19 @@ func (s *Weighted) grantAndUnlock() {
 // No barging: it stops at the first waiter that does not fit, even if some
 // behind it would, or a stream of light requests would starve a heavy one.
 func (s *Weighted) grantLocked(out *batch) (more bool) {
-	for !s.closed && out.Len() < chunk {
+	for decided := out.Len(); !s.closed && decided < chunk; decided++ {
 		w := s.queue.Head()
 		switch {
 		case w == nil:
 			return false
 		case ended(w.Value.done):
-			s.decide(w, waitq.Canceled, out)
+			if w.Value.pending == nil {
+				s.decide(w, waitq.Canceled, out)
+			} else {
+				// Its group, which runs on a goroutine of its own, asks the
+				// context for the error and tells.
+				s.queue.Decide(w, waitq.Canceled)
+			}
 		case w.Weight > s.heaviestAllowed():
 			// A SetLimit is on its way to it, chunk by chunk.
 			s.decide(w, waitq.Evicted, out)
@@ -197,6 +223,9 @@ func (s *Weighted) grantLocked(out *batch) (more bool) {
 // decide ends w's wait and puts it among those to be told.
 func (s *Weighted) decide(w *waiter, o waitq.Outcome, out *batch) {
 	s.queue.Decide(w, o)
+	if p := w.Value.pending; p != nil {
+		p.leaveLocked(refusals[o], out)
+	}
 	out.Push(w)
 }
 
@@ -210,12 +239,25 @@ func (s *Weighted) tellAndRelock(out *batch) {
 	s.lock()
 }
 
-// batch is a list of decided waiters to be told, once mu is released.
-type batch struct{ waitq.Batch[request] }
+// batch is what is left to do once mu is released: waiters to be told, and
+// groups, which have lost their last member, to be withdrawn from their
+// contexts.
+type batch struct {
+	waitq.Batch[request]
+	emptied *group
+}
 
 func (b *batch) tell() {
 	for w := b.Pop(); w != nil; w = b.Pop() {
-		w.Value.ready <- struct{}{}
+		if p := w.Value.pending; p != nil {
+			p.tell()
+		} else {
+			w.Value.ready <- struct{}{}
+		}
+	}
+	if b.emptied != nil {
+		go stopAll(b.emptied)
+		b.emptied = nil
 	}
 }
 

@@ -73,6 +73,10 @@ type Weighted struct {
 	timer *time.Timer
 	alarm uint64
 
+	// groups are the asynchronous requests that wait with a context, by its
+	// Done channel; nil if there are none.
+	groups map[<-chan struct{}]*group
+
 	// idle is closed at the first moment nothing is in flight. It exists while
 	// any of drainers waits for that.
 	idle     chan struct{}

@@ -28,6 +28,7 @@ const (
 	Expired                 // waited as long as it was willing to
 	Evicted                 // can never be granted under the present limit
 	Closed                  // the semaphore stopped granting
+	Refused                 // never waited: could not be queued at all
 )
 
 // Waiter is one request in a [Queue]. Set Weight and Value before Push; the
@@ -51,6 +52,9 @@ type Waiter[T any] struct {
 
 // Outcome reports how the wait ended, or Waiting.
 func (w *Waiter[T]) Outcome() Outcome { return w.outcome }
+
+// Settle gives a waiter that was never pushed its outcome.
+func (w *Waiter[T]) Settle(o Outcome) { w.outcome = o }
 
 // Queue holds waiters in the order of their Push. The zero value is an empty
 // queue. It holds no pointer to itself, so that a semaphore which nobody has
