@@ -78,15 +78,15 @@ func (s *Weighted) acquireAsync(ctx context.Context, n int64, maxWait time.Durat
 func (p *Pending) enqueue(ctx context.Context, n int64, maxWait time.Duration) {
 	s, done := p.sem, ctx.Done()
 	owner := p.f == nil // whether a grant is the caller's, or that of f
-	due, timed := deadline(maxWait)
-	if decided, err := s.lockAndAdmit(ctx, done, n, maxWait); decided {
+	now := s.now(maxWait)
+	if decided, err := s.lockAndAdmit(ctx, done, n, maxWait, now); decided {
 		p.settle(err)
 		return
 	}
 	p.w.Weight = n
 	p.w.Value = request{done: done, pending: p}
 	p.end = ctx
-	s.pushLocked(&p.w, maxWait, due, timed)
+	s.pushLocked(&p.w, maxWait, now)
 	var unarmed *group
 	if done != nil {
 		unarmed = s.joinLocked(p, done)
@@ -187,7 +187,7 @@ func (p *Pending) Cancel() bool {
 	p.f = nil
 	var out batch
 	s.decide(&p.w, waitq.Canceled, &out)
-	s.grantAndUnlock(&out)
+	s.grantAndUnlock(&out, handOff)
 	return true
 }
 

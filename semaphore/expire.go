@@ -14,14 +14,13 @@ var epoch = time.Now()
 
 func clock() int64 { return int64(time.Since(epoch)) }
 
-// deadline returns when a request made now falls due, and whether it ever does.
-func deadline(maxWait time.Duration) (due int64, timed bool) {
-	if maxWait <= 0 || maxWait == Forever {
-		return 0, false
+// now returns the time for a request with the given maximum wait, or 0 if its
+// semaphore has no use for it.
+func (s *Weighted) now(maxWait time.Duration) int64 {
+	if s.unfair || maxWait > 0 && maxWait < Forever {
+		return clock()
 	}
-	now := clock()
-	due = now + int64(maxWait)
-	return due, due > now // else beyond the end of the clock, in 292 years
+	return 0
 }
 
 // setDeadlineLocked makes w, just pushed, fall due after maxWait. One timer
@@ -72,5 +71,5 @@ func (s *Weighted) expire(alarm uint64) {
 		s.tellAndRelock(&out)
 	}
 	// As after every departure: whoever fits now goes at once.
-	s.grantAndUnlock(&out)
+	s.grantAndUnlock(&out, handOff)
 }

@@ -138,11 +138,11 @@ func (g *group) fire() {
 			s.queue.Decide(&p.w, waitq.Canceled)
 		}
 		if n++; n%chunk == 0 {
-			s.grantLocked(&out)
+			s.grantLocked(&out, handOff)
 			s.tellAndRelock(&out)
 		}
 	}
-	s.grantAndUnlock(&out)
+	s.grantAndUnlock(&out, handOff)
 
 	for p := g.first; p != nil; p = g.first {
 		err := errOf(p.end.(context.Context))

@@ -31,7 +31,7 @@ func (s *Weighted) SetLimit(limit int64) {
 	if limit > 0 && s.queue.Heaviest() > limit {
 		s.evictLocked()
 	}
-	s.grantAndUnlock(new(batch))
+	s.grantAndUnlock(new(batch), handOff)
 }
 
 // evictLocked ends the wait of every request that can no longer be granted. It

@@ -9,7 +9,7 @@ import "sync"
 // waiterPool holds waiters without channels.
 var waiterPool = sync.Pool{New: func() any { return new(waiter) }}
 
-// takeLocked returns a waiter to be pushed, whose channel is empty and has room for a token.
+// takeLocked returns a waiter to be pushed, whose channel is empty.
 func (s *Weighted) takeLocked() *waiter {
 	w := s.spare.Pop()
 	if w == nil {
@@ -17,7 +17,7 @@ func (s *Weighted) takeLocked() *waiter {
 	}
 	s.busy = true
 	if spell := s.spell.Load(); w.Value.ready == nil || w.Value.spell != spell {
-		w.Value.ready = make(chan struct{}, 1)
+		w.Value.ready = make(chan struct{}, 2)
 		w.Value.spell = spell
 	}
 	return w

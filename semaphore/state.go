@@ -6,7 +6,8 @@ package semaphore
 //	shut       somebody waits, or debt, or closed: a try fails, a release
 //	           takes mu
 //	slow       only mu knows: a slow operation is under way, or Drain waits on
-//	           an open semaphore and must see every release
+//	           an open semaphore and must see every release, or (Unfair)
+//	           somebody waits whom newcomers may pass
 //
 // While it is negative, the signed truth is avail, under mu. Only holders of mu
 // make it negative, and only they make it non-negative again; fast paths move
@@ -46,10 +47,10 @@ func (s *Weighted) unlock() {
 		s.dropTimerLocked()
 	}
 	word := s.avail
-	switch {
-	case s.idle != nil && !s.closed:
+	switch waits := s.queue.Len() > 0; {
+	case !s.closed && (s.idle != nil || waits && s.unfair):
 		word = slow
-	case s.closed || s.avail < 0 || s.queue.Len() > 0:
+	case s.closed || waits || s.avail < 0:
 		word = shut
 	}
 	if s.state.Load() != word {

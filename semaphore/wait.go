@@ -16,8 +16,9 @@ type request struct {
 	done <-chan struct{}
 
 	// ready gets one token when somebody else has decided the request, after
-	// mu is released. It has room for it, so telling never blocks. (That of an
-	// asynchronous request is closed instead.)
+	// mu is released, and (Unfair) one each time the waiter is woken to compete,
+	// of which it takes one before it can get another. It has room for both, so
+	// telling never blocks. That of an asynchronous request is closed instead.
 	ready chan struct{}
 
 	// spell is the busy spell that ready was made in, and may be used in.
@@ -25,6 +26,9 @@ type request struct {
 
 	// pending is the asynchronous request that the waiter is part of, or nil.
 	pending *Pending
+
+	// since is when an Unfair semaphore queued the request.
+	since int64
 }
 
 type (
@@ -38,31 +42,16 @@ const chunk = 256
 
 // acquireSlow takes permits under mu or waits for them.
 func (s *Weighted) acquireSlow(ctx context.Context, n int64, maxWait time.Duration) error {
-	done := ctx.Done()
-	due, timed := deadline(maxWait)
-	if decided, err := s.lockAndAdmit(ctx, done, n, maxWait); decided {
+	done, now := ctx.Done(), s.now(maxWait)
+	if decided, err := s.lockAndAdmit(ctx, done, n, maxWait, now); decided {
 		return err
 	}
 	w := s.takeLocked()
 	w.Weight = n
 	w.Value.done = done
-	ready := w.Value.ready
-	s.pushLocked(w, maxWait, due, timed)
+	s.pushLocked(w, maxWait, now)
 	s.unlock()
-
-	if !await(ready, done) {
-		s.lock()
-		if w.Outcome() == waitq.Waiting {
-			// Withdraw. Whoever fits now that w is gone must go at once: no
-			// Release may ever come.
-			s.queue.Decide(w, waitq.Canceled)
-			s.grantAndUnlock(new(batch))
-		} else {
-			s.unlock()
-			<-ready // decided a moment earlier: the token is on its way
-		}
-	}
-	outcome := w.Outcome()
+	outcome := s.wait(w)
 	s.retire(w)
 	switch outcome {
 	case waitq.Granted:
@@ -75,6 +64,45 @@ func (s *Weighted) acquireSlow(ctx context.Context, n int64, maxWait time.Durati
 		return errOf(ctx)
 	default:
 		return refusals[outcome]
+	}
+}
+
+// wait parks until w is decided: by somebody else, or by itself when its
+// context ends or, Unfair, when it was woken and its permits are there. The
+// channel of w is empty on return.
+func (s *Weighted) wait(w *waiter) waitq.Outcome {
+	ready, done := w.Value.ready, w.Value.done
+	for {
+		told := await(ready, done)
+		if told && !s.unfair {
+			return w.Outcome()
+		}
+		s.lock()
+		owed := 0 // tokens that are sent, or about to be
+		if w.Woken {
+			owed++
+		}
+		if told {
+			owed--
+		}
+		switch {
+		case w.Outcome() != waitq.Waiting:
+			owed++ // the decider's
+			s.unlock()
+		case ended(done):
+			// Withdraw. Whoever fits now that w is gone must go at once: no
+			// Release may ever come.
+			s.queue.Decide(w, waitq.Canceled)
+			s.grantAndUnlock(new(batch), handOff)
+		default:
+			if !s.takeTurnAndUnlock(w) {
+				continue
+			}
+		}
+		for range owed {
+			<-ready
+		}
+		return w.Outcome()
 	}
 }
 
@@ -104,8 +132,9 @@ var refusals = [...]error{
 
 // tryAcquireSlow is TryAcquire when only mu knows.
 func (s *Weighted) tryAcquireSlow(n int64) bool {
-	s.lock()
-	granted, _ := s.admitLocked(n, 0)
+	now := s.now(0)
+	s.lockAndServe(now)
+	granted, _ := s.admitLocked(n, 0, now)
 	s.unlock()
 	return granted
 }
@@ -113,26 +142,27 @@ func (s *Weighted) tryAcquireSlow(n int64) bool {
 // releaseSlow is Release when somebody may wait for the permits, or when there
 // seem to be too many of them.
 func (s *Weighted) releaseSlow(n int64) {
+	now := s.now(0)
 	s.lock()
 	if n > s.inUseLocked() {
 		s.unlock()
 		panic(overRelease)
 	}
 	s.avail += n
-	s.grantAndUnlock(new(batch))
+	s.grantAndUnlock(new(batch), now)
 }
 
 // lockAndAdmit takes mu and decides a request as far as it can be decided at
 // once. If it must wait instead, mu is still held on return.
-func (s *Weighted) lockAndAdmit(ctx context.Context, done <-chan struct{}, n int64, maxWait time.Duration) (decided bool, err error) {
-	s.lock()
+func (s *Weighted) lockAndAdmit(ctx context.Context, done <-chan struct{}, n int64, maxWait time.Duration, now int64) (decided bool, err error) {
+	s.lockAndServe(now)
 	if ended(done) {
 		// It ended while we waited for mu, perhaps before a Release that we
 		// would now profit from.
 		s.unlock()
 		return true, errOf(ctx)
 	}
-	granted, err := s.admitLocked(n, maxWait)
+	granted, err := s.admitLocked(n, maxWait, now)
 	if granted || err != nil {
 		s.unlock()
 		return true, err
@@ -140,24 +170,17 @@ func (s *Weighted) lockAndAdmit(ctx context.Context, done <-chan struct{}, n int
 	return false, nil
 }
 
-// pushLocked puts w, of which all but its deadline is set, into the queue.
-func (s *Weighted) pushLocked(w *waiter, maxWait time.Duration, due int64, timed bool) {
-	s.queue.Push(w)
-	if timed {
-		s.setDeadlineLocked(w, due, maxWait)
-	}
-}
-
 // admitLocked decides a new request as far as it can be decided at once: it is
 // granted, or refused with an error, or, with neither, must wait.
-func (s *Weighted) admitLocked(n int64, maxWait time.Duration) (granted bool, err error) {
+func (s *Weighted) admitLocked(n int64, maxWait time.Duration, now int64) (granted bool, err error) {
 	switch {
 	case s.closed:
 		return false, ErrClosed
 	case n > s.heaviestAllowed():
 		return false, ErrExceedsLimit
-	case n <= s.avail && s.queue.Len() == 0:
-		// No barging: free permits that somebody waits for are not free.
+	case n <= s.avail && (s.queue.Len() == 0 || s.young(s.queue.Head(), now)):
+		// No barging, if not Unfair: free permits that somebody waits for are
+		// not free.
 		s.avail -= n
 		return true, nil
 	case maxWait <= 0:
@@ -166,6 +189,16 @@ func (s *Weighted) admitLocked(n int64, maxWait time.Duration) (granted bool, er
 		return false, ErrQueueFull
 	}
 	return false, nil
+}
+
+// pushLocked puts w, of a request made now, into the queue.
+func (s *Weighted) pushLocked(w *waiter, maxWait time.Duration, now int64) {
+	w.Value.since = now
+	s.queue.Push(w)
+	// A deadline beyond the end of the clock, in 292 years, is none.
+	if due := now + int64(maxWait); maxWait != Forever && due > now {
+		s.setDeadlineLocked(w, due, maxWait)
+	}
 }
 
 // heaviestAllowed is the weight above which a request is impossible. At a limit
@@ -180,8 +213,8 @@ func (s *Weighted) heaviestAllowed() int64 {
 // grantAndUnlock serves the front of the queue as far as permits go, releases
 // mu and tells those it decided, after those that out holds already. Whatever
 // adds permits or takes a waiter away ends in it.
-func (s *Weighted) grantAndUnlock(out *batch) {
-	for s.grantLocked(out) {
+func (s *Weighted) grantAndUnlock(out *batch, now int64) {
+	for s.grantLocked(out, now) {
 		s.tellAndRelock(out)
 	}
 	s.unlock()
@@ -189,11 +222,12 @@ func (s *Weighted) grantAndUnlock(out *batch) {
 }
 
 // grantLocked decides the front of the queue: up to a chunk of waiters, and it
-// reports whether it stopped for that reason.
+// reports whether it stopped for that reason. With Unfair, blocking waiters
+// that are young by the time of now are not granted but woken.
 //
 // No barging: it stops at the first waiter that does not fit, even if some
 // behind it would, or a stream of light requests would starve a heavy one.
-func (s *Weighted) grantLocked(out *batch) (more bool) {
+func (s *Weighted) grantLocked(out *batch, now int64) (more bool) {
 	for decided := out.Len(); !s.closed && decided < chunk; decided++ {
 		w := s.queue.Head()
 		switch {
@@ -210,11 +244,14 @@ func (s *Weighted) grantLocked(out *batch) (more bool) {
 		case w.Weight > s.heaviestAllowed():
 			// A SetLimit is on its way to it, chunk by chunk.
 			s.decide(w, waitq.Evicted, out)
-		case w.Weight <= s.avail:
+		case w.Weight > s.avail:
+			return false
+		case s.young(w, now) && w.Value.pending == nil:
+			s.wakeLocked(w, out)
+			return false
+		default:
 			s.avail -= w.Weight
 			s.decide(w, waitq.Granted, out)
-		default:
-			return false
 		}
 	}
 	return !s.closed
@@ -239,13 +276,16 @@ func (s *Weighted) tellAndRelock(out *batch) {
 	s.lock()
 }
 
-// batch is what is left to do once mu is released: waiters to be told, and
-// groups, which have lost their last member, to be withdrawn from their
-// contexts.
+// batch is what is left to do once mu is released: waiters to be told, one to
+// be woken, and groups, which have lost their last member, to be withdrawn from
+// their contexts.
 type batch struct {
 	waitq.Batch[request]
+	woken   chan<- struct{}
 	emptied *group
 }
+
+func (b *batch) empty() bool { return b.Len() == 0 && b.woken == nil && b.emptied == nil }
 
 func (b *batch) tell() {
 	for w := b.Pop(); w != nil; w = b.Pop() {
@@ -254,6 +294,10 @@ func (b *batch) tell() {
 		} else {
 			w.Value.ready <- struct{}{}
 		}
+	}
+	if b.woken != nil {
+		b.woken <- struct{}{}
+		b.woken = nil
 	}
 	if b.emptied != nil {
 		go stopAll(b.emptied)

@@ -23,6 +23,11 @@ type Config struct {
 	// MaxWaiters is the number of requests that may wait at once; a request
 	// that finds so many waiting fails with ErrQueueFull. 0 means no bound.
 	MaxWaiters int
+
+	// Unfair lets newcomers overtake waiters, for a throughput several times as
+	// high when holds are short and the semaphore is saturated. Nobody starves,
+	// but order is not strict, and waits vary more. See the package comment.
+	Unfair bool
 }
 
 // Weighted is a semaphore whose requests each ask for a number of permits,
@@ -55,6 +60,7 @@ type Weighted struct {
 	avail int64
 
 	maxWaiters int
+	unfair     bool
 	closed     bool
 	queue      waiters
 
@@ -103,7 +109,7 @@ func New(cfg Config) (*Weighted, error) {
 	if cfg.MaxWaiters < 0 {
 		return nil, fmt.Errorf("semaphore: Config.MaxWaiters is %d, must not be negative", cfg.MaxWaiters)
 	}
-	s := &Weighted{maxWaiters: cfg.MaxWaiters}
+	s := &Weighted{maxWaiters: cfg.MaxWaiters, unfair: cfg.Unfair}
 	s.limit.Store(cfg.Limit)
 	s.state.Store(cfg.Limit)
 	return s, nil
@@ -162,8 +168,8 @@ func (s *Weighted) AcquireWithin(ctx context.Context, n int64, maxWait time.Dura
 }
 
 // TryAcquire obtains n permits if it can do so at once, and reports whether it
-// did. While anybody waits it does not: free permits are then on their way to
-// the front of the queue. It panics if n < 0.
+// did. While anybody waits it does not, unless the semaphore is Unfair: free
+// permits are then on their way to the front of the queue. It panics if n < 0.
 func (s *Weighted) TryAcquire(n int64) bool {
 	if n < 0 {
 		panic(negativeWeight)

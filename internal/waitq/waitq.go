@@ -32,7 +32,7 @@ const (
 )
 
 // Waiter is one request in a [Queue]. Set Weight and Value before Push; the
-// other fields belong to the queue. The zero value is ready for use, and after
+// unexported fields belong to the queue. The zero value is ready for use, and after
 // the wait is decided, and read, resetting it to zero makes it so again.
 type Waiter[T any] struct {
 	next, prev *Waiter[T] // in a Queue; once decided, next is for a Batch
@@ -40,6 +40,10 @@ type Waiter[T any] struct {
 	// Weight is how many permits the request asks for.
 	Weight  int64
 	outcome Outcome
+
+	// Woken is the semaphore's own mark: the waiter has been told to look
+	// whether it can take its permits, and has not looked yet.
+	Woken bool
 
 	// The waiter's place among the deadlines: see deadlines.
 	slot           uint32
