@@ -4,21 +4,21 @@ import "sync"
 
 // A busy spell is the time that the queue is not empty. Within it, waiters and
 // their channels are used again, and waiting allocates nothing; between spells
-// waiters go through waiterPool, and leave their channels behind.
+// waiters go through parkedPool, and leave their channels behind.
 
-// waiterPool holds waiters without channels.
-var waiterPool = sync.Pool{New: func() any { return new(waiter) }}
+// parkedPool holds waiters without channels.
+var parkedPool = sync.Pool{New: func() any { return new(parked) }}
 
 // takeLocked returns a waiter to be pushed, whose channel is empty.
-func (s *Weighted) takeLocked() *waiter {
+func (s *Weighted) takeLocked() *parked {
 	w := s.spare.Pop()
 	if w == nil {
-		w = waiterPool.Get().(*waiter)
+		w = parkedPool.Get().(*parked)
 	}
 	s.busy = true
-	if spell := s.spell.Load(); w.Value.ready == nil || w.Value.spell != spell {
+	if spell := s.spell.Load(); w.Value.ready == nil || w.Spell != spell {
 		w.Value.ready = make(chan struct{}, 2)
-		w.Value.spell = spell
+		w.Spell = spell
 	}
 	return w
 }
@@ -26,15 +26,15 @@ func (s *Weighted) takeLocked() *waiter {
 // retire makes w, whose channel is empty, available to other waits. It takes no
 // lock; so the spell may end between its look at it and its push. The next
 // takeLocked sees that by the number in w.
-func (s *Weighted) retire(w *waiter) {
-	request := request{ready: w.Value.ready, spell: w.Value.spell} // keep no context alive
-	*w = waiter{Value: request}
-	if s.spell.Load() == w.Value.spell {
-		s.spare.Push(w)
+func (s *Weighted) retire(w *parked) {
+	ready := w.Value.ready
+	w.Waiter = waiter{} // keep no context alive
+	if s.spell.Load() != w.Spell {
+		parkedPool.Put(w)
 		return
 	}
-	w.Value.ready = nil
-	waiterPool.Put(w)
+	w.Value.ready = ready
+	s.spare.Push(w)
 }
 
 // endSpellLocked is called when the queue has become empty.

@@ -21,9 +21,6 @@ type request struct {
 	// telling never blocks. That of an asynchronous request is closed instead.
 	ready chan struct{}
 
-	// spell is the busy spell that ready was made in, and may be used in.
-	spell uint64
-
 	// pending is the asynchronous request that the waiter is part of, or nil.
 	pending *Pending
 
@@ -34,6 +31,7 @@ type request struct {
 type (
 	waiter  = waitq.Waiter[request]
 	waiters = waitq.Queue[request]
+	parked  = waitq.Parked[request]
 )
 
 // chunk is the most waiters that are decided in one hold of mu: some tens of
@@ -49,9 +47,9 @@ func (s *Weighted) acquireSlow(ctx context.Context, n int64, maxWait time.Durati
 	w := s.takeLocked()
 	w.Weight = n
 	w.Value.done = done
-	s.pushLocked(w, maxWait, now)
+	s.pushLocked(&w.Waiter, maxWait, now)
 	s.unlock()
-	outcome := s.wait(w)
+	outcome := s.wait(&w.Waiter)
 	s.retire(w)
 	switch outcome {
 	case waitq.Granted:

@@ -9,12 +9,14 @@ import (
 	"github.com/turnstile-go/turnstile/internal/waitq"
 )
 
+type parked = waitq.Parked[string]
+
 func TestSpareIsLastInFirstOut(t *testing.T) {
 	var s waitq.Spare[string]
 	if s.Pop() != nil {
 		t.Error("a zero Spare is not empty")
 	}
-	a, b := &waiter{Value: "a"}, &waiter{Value: "b"}
+	a, b := new(parked), new(parked)
 	s.Push(a)
 	s.Push(b)
 	if got := s.Pop(); got != b {
@@ -35,10 +37,10 @@ func TestSpareIsLastInFirstOut(t *testing.T) {
 func TestClearedSpareKeepsNoWaiter(t *testing.T) {
 	var s waitq.Spare[string]
 	s.Clear()
-	gone := func() weak.Pointer[waiter] {
-		w := &waiter{}
+	gone := func() weak.Pointer[parked] {
+		w := &parked{}
 		s.Push(w)
-		s.Push(&waiter{})
+		s.Push(&parked{})
 		s.Clear()
 		return weak.Make(w)
 	}()
@@ -55,9 +57,9 @@ func TestClearedSpareKeepsNoWaiter(t *testing.T) {
 // A spare waiter must not hold on to those that lay under it.
 func TestPoppedSpareKeepsNoOther(t *testing.T) {
 	var s waitq.Spare[string]
-	top, under := func() (*waiter, weak.Pointer[waiter]) {
-		s.Push(&waiter{})
-		s.Push(&waiter{})
+	top, under := func() (*parked, weak.Pointer[parked]) {
+		s.Push(&parked{})
+		s.Push(&parked{})
 		return s.Pop(), weak.Make(s.Pop())
 	}()
 	runtime.GC()
@@ -75,7 +77,7 @@ func TestSpareMayBePushedToWhileItIsPopped(t *testing.T) {
 	const users, rounds = 4, crowd / 8
 	var s waitq.Spare[int]
 	for range users {
-		s.Push(new(waitq.Waiter[int]))
+		s.Push(new(waitq.Parked[int]))
 	}
 	var mu sync.Mutex // the semaphore's
 	var wg sync.WaitGroup

@@ -32,8 +32,8 @@ const (
 )
 
 // Waiter is one request in a [Queue]. Set Weight and Value before Push; the
-// unexported fields belong to the queue. The zero value is ready for use, and after
-// the wait is decided, and read, resetting it to zero makes it so again.
+// unexported fields belong to the queue. The zero value is ready for use, and
+// once the wait is decided, setting it to zero makes it so again.
 type Waiter[T any] struct {
 	next, prev *Waiter[T] // in a Queue; once decided, next is for a Batch
 
