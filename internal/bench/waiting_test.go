@@ -24,9 +24,15 @@ var contexts = []struct {
 		return func() context.Context { return ctx }
 	}},
 	{"own", func(b *testing.B) func() context.Context {
+		var cancels []context.CancelFunc
+		b.Cleanup(func() {
+			for _, cancel := range cancels {
+				cancel()
+			}
+		})
 		return func() context.Context {
 			ctx, cancel := context.WithCancel(context.Background())
-			b.Cleanup(cancel)
+			cancels = append(cancels, cancel)
 			return ctx
 		}
 	}},
