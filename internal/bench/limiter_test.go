@@ -40,7 +40,10 @@ type loops interface {
 var errGranted = errors.New("permit granted above the limit")
 
 // limiters in the order of benchstat's columns; the first is its base.
-var limiters = slices.Concat(inOrder, []contender[limiterFunc]{{"marusama", newMarusama}})
+var limiters = slices.Concat(inOrder, []contender[limiterFunc]{
+	{"unfair", newUnfair},
+	{"marusama", newMarusama},
+})
 
 // inOrder are the limiters that serve callers in the order of their arrival. The
 // others let newcomers in past those who wait, so that in a row in which every

@@ -11,6 +11,14 @@ type turnstileLimiter struct{ *semaphore.Weighted }
 
 func newTurnstile(limit int64) limiter { return turnstileLimiter{semaphore.NewWeighted(limit)} }
 
+func newUnfair(limit int64) limiter {
+	s, err := semaphore.New(semaphore.Config{Limit: limit, Unfair: true})
+	if err != nil {
+		panic(err)
+	}
+	return turnstileLimiter{s}
+}
+
 func (s turnstileLimiter) serial(b *testing.B, ctx context.Context) error {
 	for b.Loop() {
 		if err := s.Acquire(ctx, 1); err != nil {
