@@ -267,6 +267,36 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// A Drain whose context ends just as nothing is in flight any more may go
+// either way, but not twice: those who drain later are still counted right.
+func TestDrainThatEndsAsItGetsIdleLeavesTheOthersAlone(t *testing.T) {
+	oneProc(t)
+	synctest.Test(t, func(t *testing.T) {
+		sem := semaphore.NewWeighted(1)
+		for range 20 {
+			sem.TryAcquire(1)
+			ctx, cancel := context.WithCancel(t.Context())
+			either := start(func() error { return sem.Drain(ctx) })
+			cancel()
+			sem.Release(1)
+			synctest.Wait()
+			if err := <-either.done; err != nil && err != context.Canceled {
+				t.Errorf("Drain = %v, want nil or %v", err, context.Canceled)
+			}
+
+			sem.TryAcquire(1)
+			ctx, cancel = context.WithCancel(t.Context())
+			gone := start(func() error { return sem.Drain(ctx) })
+			stays := start(func() error { return sem.Drain(t.Context()) })
+			cancel()
+			gone.want(t, "Drain with a context that ended", context.Canceled)
+			sem.Release(1)
+			stays.want(t, "the other Drain", nil)
+		}
+		wantIdle(t, sem, 1)
+	})
+}
+
 // When nothing was in flight for a moment, and then ctx ended, that moment
 // counts, although both are over when Drain runs.
 func TestDrainThatWasIdleBeforeItsContextEndedIsNil(t *testing.T) {

@@ -51,16 +51,22 @@ func acquireWithin(ctx context.Context, sem *semaphore.Weighted, n int64, maxWai
 	return start(func() error { return sem.AcquireWithin(ctx, n, maxWait) })
 }
 
-// want fails the test unless the call has this outcome once everything that
-// can go on has gone on. Errors are compared by ==, as callers of x/sync do.
-func (c *call) want(t *testing.T, who string, want error) {
-	t.Helper()
+// outcome returns what the call has returned, once everything that can go on
+// has gone on, or errWaiting.
+func (c *call) outcome() error {
 	synctest.Wait()
 	if len(c.done) > 0 {
 		c.err = <-c.done
 	}
-	if c.err != want {
-		t.Errorf("%s: got %v, want %v", who, c.err, want)
+	return c.err
+}
+
+// want fails the test unless the call has this outcome. Errors are compared by
+// ==, as callers of x/sync do.
+func (c *call) want(t *testing.T, who string, want error) {
+	t.Helper()
+	if got := c.outcome(); got != want {
+		t.Errorf("%s: got %v, want %v", who, got, want)
 	}
 }
 

@@ -326,6 +326,8 @@ func TestPermitsReleasedAfterTheContextEndedGoToTheNext(t *testing.T) {
 					next := acquire(t.Context(), sem, 1)
 					cancel()
 					sem.Release(1)
+					// None of the ended even held it for a moment.
+					wantStats(t, sem, 1, 1, 0)
 					for _, c := range ended {
 						c.want(t, "canceled before the release", context.Canceled)
 					}
