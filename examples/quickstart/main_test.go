@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,23 @@ func TestCommandTellsTheStory(t *testing.T) {
 	if !strings.Contains(out.String(), left) {
 		t.Errorf("the output lacks %q:\n%s", left, &out)
 	}
+
+	// What the README shows is what the program prints, but for the numbers.
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, excerpt, _ := strings.Cut(string(readme), "```text\nA service on loopback")
+	excerpt, _, _ = strings.Cut("A service on loopback"+excerpt, "```")
+	if got, want := withoutNumbers(excerpt), withoutNumbers(out.String()); got != want {
+		t.Errorf("the README shows\n%s\nthe program prints\n%s", got, want)
+	}
+}
+
+// withoutNumbers replaces what differs from run to run.
+func withoutNumbers(text string) string {
+	text = regexp.MustCompile(`\d[\d.]*( ?ms|s\b)?| -(\s)`).ReplaceAllString(text, " #$2")
+	return regexp.MustCompile(` +`).ReplaceAllString(text, " ")
 }
 
 func TestCommandShowsProgressOnATerminal(t *testing.T) {
