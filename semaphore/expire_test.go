@@ -140,6 +140,26 @@ func TestHugeMaximumWaitsForTheContextAlone(t *testing.T) {
 	}
 }
 
+// Outside a bubble, whose time is that of the year 2000 and so leaves room, the
+// sum does overflow. It must not make the request the most urgent of all.
+func TestDeadlineBeyondTheEndOfTheClockIsNone(t *testing.T) {
+	sem := semaphore.NewWeighted(1)
+	sem.TryAcquire(1)
+	huge := begin(func() error { return sem.AcquireWithin(context.Background(), 1, semaphore.Forever-1) })
+	untilWaiting(sem, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := sem.AcquireWithin(ctx, 1, time.Millisecond); err != semaphore.ErrTimeout {
+		t.Errorf("a short wait ended with %v, want %v", err, semaphore.ErrTimeout)
+	}
+	sem.Release(1)
+	if err := <-huge.done; err != nil {
+		t.Errorf("the huge wait ended with %v, want nil", err)
+	}
+	sem.Release(1)
+	wantIdle(t, sem, 1)
+}
+
 // failsafe-go commit 3113968: a wait that its context had ended was told as one
 // that had timed out.
 func TestContextAndMaximumWhicheverEndsFirst(t *testing.T) {
