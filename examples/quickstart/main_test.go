@@ -70,9 +70,9 @@ func TestCommandShowsProgressOnATerminal(t *testing.T) {
 		t.Fatalf("exit status %d, want 0\n%s", status, &stderr)
 	}
 	for _, want := range []string{
-		"\rwithout a bulkhead: 0 of 120 requests answered\r",
-		"\rwith a bulkhead: 60 of 120 requests answered\r",
-		"\rtiming out, 1 of 1: 20 of 20 requests answered\r\x1b[K",
+		"\rwithout a bulkhead: 0 of 120 requests done\r",
+		"\rwith a bulkhead: 60 of 120 requests done\r",
+		"\rtiming out, 1 of 1: 20 of 20 requests done\r\x1b[K",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output lacks %q: %q", want, &out)

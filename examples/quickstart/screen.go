@@ -18,14 +18,14 @@ func newScreen(f *os.File) screen {
 	return screen{f, err == nil && info.Mode()&os.ModeCharDevice != 0}
 }
 
-// task returns a function that shows how many requests of the task are
-// answered, until all of them are.
+// task returns a function that shows how many requests of the task are done,
+// until all of them are.
 func (s screen) task(name string) (progress func(done, of int)) {
 	if !s.terminal {
 		return func(done, of int) {}
 	}
 	return func(done, of int) {
-		fmt.Fprintf(s, "\r%s: %d of %d requests answered", name, done, of)
+		fmt.Fprintf(s, "\r%s: %d of %d requests done", name, done, of)
 		if done == of {
 			fmt.Fprint(s, "\r\x1b[K") // erase the line
 		}
