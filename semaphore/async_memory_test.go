@@ -1,0 +1,195 @@
+package semaphore_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+	"weak"
+
+	"github.com/turnstile-go/turnstile/semaphore"
+)
+
+// A Pending is what a queued request costs; doc.go promises that a million of
+// them are a million structs.
+func TestPendingIsSmall(t *testing.T) {
+	if got := unsafe.Sizeof(semaphore.Pending{}); got > 144 {
+		t.Errorf("a Pending has %d B, want at most 144", got)
+	}
+}
+
+func TestAcquireAsyncOfAFreePermitAllocatesOnce(t *testing.T) {
+	sem := semaphore.NewWeighted(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if got := testing.AllocsPerRun(1000, func() {
+		p := sem.AcquireAsync(ctx, 1, time.Second)
+		if p.Err() != nil {
+			t.Error("the permit was not free")
+		}
+		sem.Release(1)
+	}); got != 1 {
+		t.Errorf("AcquireAsync allocates %v times, want 1", got)
+	}
+}
+
+// A queued request costs its struct, and what package context takes if its
+// context is its own, and no goroutine. When all are decided nothing is left.
+func TestQueuedRequestIsCheap(t *testing.T) {
+	const requests = 10_000
+	shared, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	foreign := plain{newManual()}
+	for _, tt := range []struct {
+		name       string
+		ctx        func() context.Context
+		maxWait    time.Duration
+		bytes      uint64 // of one queued request
+		goroutines int    // of all of them
+	}{
+		{"no end", context.Background, semaphore.Forever, 176, 0},
+		{"no end, timed", context.Background, time.Hour, 176, 0},
+		{"a common context", func() context.Context { return shared }, semaphore.Forever, 176, 0},
+		{"contexts with a common end", func() context.Context {
+			return context.WithValue(shared, contextKey{}, t)
+		}, time.Hour, 176, 0},
+		{"contexts of their own", func() context.Context {
+			ctx, cancel := context.WithCancel(shared)
+			t.Cleanup(cancel)
+			return ctx
+		}, semaphore.Forever, 176 + 256, 0},
+		{"a foreign context, without AfterFunc", func() context.Context { return foreign }, semaphore.Forever, 176, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctxs := make([]context.Context, requests)
+			for i := range ctxs {
+				ctxs[i] = tt.ctx()
+				context.AfterFunc(ctxs[i], func() {})() // leaves an empty map in each
+			}
+			sem := semaphore.NewWeighted(1)
+			sem.TryAcquire(1)
+			ps := make([]*semaphore.Pending, requests)
+			goroutines, bytes := runtime.NumGoroutine(), heapInUse()
+			for i := range ps {
+				ps[i] = sem.AcquireAsync(ctxs[i], 1, tt.maxWait)
+			}
+			if got := runtime.NumGoroutine(); got > goroutines+tt.goroutines {
+				t.Errorf("%d queued requests have %d goroutines, want %d", requests, got-goroutines, tt.goroutines)
+			}
+			if got := (heapInUse() - bytes) / requests; got > tt.bytes {
+				t.Errorf("a queued request takes %d B, want at most %d", got, tt.bytes)
+			}
+			sem.Close()
+			for i, p := range ps {
+				if err := p.Err(); err != semaphore.ErrClosed {
+					t.Fatalf("request %d: %v", i, err)
+				}
+			}
+			clear(ps)
+			wantNobodyInside(t)
+			wantGoroutines(t, goroutines)
+			if left := heapInUse(); left > bytes+requests*8 {
+				t.Errorf("%d B are left of %d requests", left-bytes, requests)
+			}
+			runtime.KeepAlive(ctxs)
+			runtime.KeepAlive(sem)
+		})
+	}
+}
+
+// heapInUse returns the bytes in use, and none of them garbage.
+func heapInUse() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what was in a sync.Pool at the first
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// wantGoroutines fails the test unless no more than so many goroutines are
+// left, once those that are about to end have ended.
+func wantGoroutines(t *testing.T, want int) {
+	t.Helper()
+	for range 1000 {
+		if runtime.NumGoroutine() <= want {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Errorf("%d goroutines, want %d", runtime.NumGoroutine(), want)
+}
+
+// Once a request is decided, however it was, its context and f can be
+// collected, though the semaphore, the parent of the context and the Pending
+// live on.
+func TestDecidedRequestKeepsNothingAlive(t *testing.T) {
+	type ballast [1024]byte
+	for _, tt := range outcomes {
+		for _, form := range []string{"AcquireAsync", "AcquireFunc"} {
+			t.Run(tt.name+"/"+form, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					sem, err := semaphore.New(semaphore.Config{Limit: 2, MaxWaiters: 1})
+					if err != nil {
+						t.Fatal(err)
+					}
+					var inCtx, inFunc weak.Pointer[ballast]
+					s := &scene{Weighted: sem, t: t}
+					s.ask = func(ctx context.Context, n int64, maxWait time.Duration) {
+						value := new(ballast)
+						inCtx = weak.Make(value)
+						ctx = context.WithValue(ctx, contextKey{}, value)
+						if form == "AcquireAsync" {
+							s.asked = askAsync(ctx, sem, n, maxWait)
+							return
+						}
+						captured := new(ballast)
+						inFunc = weak.Make(captured)
+						c := make(chan told, 2)
+						s.asked = &asked{told: c, Pending: sem.AcquireFunc(ctx, n, maxWait, func(err error) {
+							captured[0]++
+							c <- told{err: err}
+						})}
+					}
+					tt.play(s)
+					s.withdrawn = tt.withdrawn
+					s.want(t, "the request", tt.want)
+					runtime.GC()
+					if inCtx.Value() != nil {
+						t.Error("the context is kept alive")
+					}
+					if inFunc.Value() != nil {
+						t.Error("f is kept alive")
+					}
+					runtime.KeepAlive(s)
+				})
+			})
+		}
+	}
+}
+
+// It goes for a request that the grant loop passed over as well, whose group
+// was told later.
+func TestPassedOverRequestKeepsNothingAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sem := semaphore.NewWeighted(1)
+		sem.TryAcquire(1)
+		shared := newManual(sem)
+		type wrapped struct{ *manual }
+		own := &wrapped{shared}
+		collected := weak.Make(own)
+		p := askFunc(own, sem, 1, semaphore.Forever)
+		shared.finish(errCustom)
+		sem.Release(1)
+		shared.tell()
+		p.want(t, "the request", errCustom)
+		own = nil
+		runtime.GC()
+		if collected.Value() != nil {
+			t.Error("the context is kept alive")
+		}
+		runtime.KeepAlive(p)
+		wantIdle(t, sem, 1)
+	})
+}
