@@ -14,6 +14,7 @@ type Any interface {
 	Run(ctx context.Context, fn func(context.Context) error) error
 	Acquire(ctx context.Context) (*Permit, error)
 	TryAcquire() (*Permit, bool)
+	AcquireAsync(ctx context.Context) *PendingPermit
 	Name() string
 	Config() Config
 	Stats() Stats

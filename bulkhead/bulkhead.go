@@ -75,6 +75,11 @@ func execute[R any](ctx context.Context, h handle, fn func(context.Context) (R, 
 	if err := c.start(ctx, h); err != nil {
 		return result, err
 	}
+	return hold(ctx, &c, fn)
+}
+
+// hold runs fn with the permits that c has obtained.
+func hold[R any](ctx context.Context, c *call, fn func(context.Context) (R, error)) (result R, err error) {
 	if c.listener != nil {
 		c.permitted(ctx)
 	}

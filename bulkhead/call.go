@@ -32,6 +32,14 @@ func (h handle) waiting(d time.Duration) handle {
 	return h
 }
 
+// wait returns how long a call that starts now may wait.
+func (h handle) wait() time.Duration {
+	if h.ownWait {
+		return h.maxWait
+	}
+	return h.core.settings.Load().cfg.MaxWait
+}
+
 // misused reports whether no call through the handle can be made.
 func (h handle) misused() bool { return h.weight < 1 || h.maxWait < 0 }
 
@@ -71,10 +79,7 @@ func (c *call) start(ctx context.Context, h handle) error {
 	// First without waiting: a call that does not wait pays for no look at the
 	// clock, and has waited exactly 0.
 	if err := c.core.sem.AcquireWithin(ctx, c.weight, 0); err != nil {
-		maxWait := h.maxWait
-		if !h.ownWait {
-			maxWait = c.core.settings.Load().cfg.MaxWait
-		}
+		maxWait := h.wait()
 		if err == semaphore.ErrTimeout && maxWait > 0 {
 			err = c.wait(ctx, maxWait)
 		}
@@ -135,6 +140,15 @@ func (c *call) refused(ctx context.Context, err error, maxWait time.Duration) er
 
 // canceled is refused for a call whose context ended.
 func (c *call) canceled(ctx context.Context, err error) error {
+	c.tellCanceled(ctx, err)
+	return c.newCanceled(err, context.Cause(ctx))
+}
+
+func (c *call) newCanceled(err, cause error) *CanceledError {
+	return &CanceledError{Name: c.core.name, Err: err, Waited: c.waited, cause: cause}
+}
+
+func (c *call) tellCanceled(ctx context.Context, err error) {
 	if c.listener != nil && c.listener.Canceled != nil {
 		c.listener.Canceled(ctx, event.Canceled{
 			Time:   c.core.stamp(time.Now()),
@@ -144,16 +158,12 @@ func (c *call) canceled(ctx context.Context, err error) error {
 			Err:    err,
 		})
 	}
-	return &CanceledError{Name: c.core.name, Err: err, Waited: c.waited, cause: context.Cause(ctx)}
 }
 
 // permitted tells that the call has its permits. If a listener panics or calls
 // Goexit, the call ends here: the permits go back and Released is told, while
 // the panic goes on.
 func (c *call) permitted(ctx context.Context) {
-	if c.listener.Permitted == nil {
-		return
-	}
 	told := false
 	defer func() {
 		if !told {
@@ -161,6 +171,14 @@ func (c *call) permitted(ctx context.Context) {
 			c.aside(func(c *call) { c.released(ctx, nil) })
 		}
 	}()
+	c.tellPermitted(ctx)
+	told = true
+}
+
+func (c *call) tellPermitted(ctx context.Context) {
+	if c.listener.Permitted == nil {
+		return
+	}
 	c.listener.Permitted(ctx, event.Permitted{
 		Time:   c.core.stamp(c.granted),
 		Name:   c.core.name,
@@ -168,7 +186,20 @@ func (c *call) permitted(ctx context.Context) {
 		Active: c.core.sem.Stats().InUse,
 		Waited: c.waited,
 	})
-	told = true
+}
+
+// endedInQueue returns the error of ctx if it is done, and then the permits are
+// back. It is for a call that was granted them before it had a goroutine.
+func (c *call) endedInQueue(ctx context.Context) (err error) {
+	goOn := false
+	defer func() {
+		if !goOn { // even if ctx panics
+			c.core.sem.Release(c.weight)
+		}
+	}()
+	err = ctx.Err()
+	goOn = err == nil
+	return err
 }
 
 // end gives the permits back, then tells how the call ended. err is what the

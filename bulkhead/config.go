@@ -32,6 +32,11 @@ type Config struct {
 	// 0 means no bound. Whether a call waits at all is up to MaxWait.
 	MaxQueue int
 
+	// Unfair lets new calls overtake waiting ones, for throughput where calls are
+	// very short; see package semaphore. For calls over a network it gains
+	// nothing.
+	Unfair bool
+
 	// Listener is told of every call. Its functions run in line; see package
 	// event.
 	Listener event.Listener

@@ -75,7 +75,7 @@ func newCore(cfg Config) (*core, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	sem, err := semaphore.New(semaphore.Config{Limit: cfg.MaxConcurrent, MaxWaiters: cfg.MaxQueue})
+	sem, err := semaphore.New(semaphore.Config{Limit: cfg.MaxConcurrent, MaxWaiters: cfg.MaxQueue, Unfair: cfg.Unfair})
 	if err != nil {
 		return nil, err
 	}

@@ -36,3 +36,9 @@ func DecorateConsumer[A any](b Any, fn func(context.Context, A) error) func(cont
 		return run(ctx, h, func(ctx context.Context) error { return fn(ctx, arg) })
 	}
 }
+
+// DecorateAsync is [Decorate] for calls that run on a goroutine of their own:
+// each call of the result is [Go] with fn.
+func DecorateAsync[R any](b Any, fn func(context.Context) (R, error)) func(context.Context) *Future[R] {
+	return func(ctx context.Context) *Future[R] { return Go(ctx, b, fn) }
+}

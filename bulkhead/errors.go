@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/turnstile-go/turnstile/event"
+	"github.com/turnstile-go/turnstile/semaphore"
 )
 
 // What a rejected call's error matches, with [errors.Is].
@@ -23,6 +24,31 @@ var (
 	// ErrClosed: the bulkhead was closed, before the call or while it waited.
 	ErrClosed = errors.New("bulkhead: closed")
 )
+
+// ErrGoexit: the function of an asynchronous call, or a listener, ended its
+// goroutine by runtime.Goexit, so there is no result.
+var ErrGoexit = errors.New("bulkhead: function called runtime.Goexit")
+
+// ErrPending: the permit asked for is neither granted nor refused yet.
+var ErrPending = semaphore.ErrPending
+
+// PanicError is what an asynchronous call that panicked panics with again where
+// its result is asked for.
+type PanicError struct {
+	Value any    // of the panic
+	Stack []byte // of the goroutine that panicked, as debug.Stack formats it
+}
+
+// Error says what the panic was and where.
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("bulkhead: panic in asynchronous call: %v\n\n%s", e.Value, e.Stack)
+}
+
+// Unwrap returns the Value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
 
 // RejectedError says that a bulkhead refused a call: its function did not run.
 // It matches exactly one of [ErrFull], [ErrTooHeavy] and [ErrClosed]; see
@@ -70,8 +96,9 @@ func (e RejectedError) Is(target error) bool {
 func (e RejectedError) Timeout() bool { return e.Reason == event.TimedOut }
 
 // CanceledError says that a call's context ended while it waited for its
-// permit, or had ended before: its function did not run. It matches the
-// context's error and its cause, and never [ErrFull].
+// permit, or had ended before, or that the call was withdrawn by Cancel: its
+// function did not run. It matches the context's error and its cause, or
+// context.Canceled, and never [ErrFull].
 type CanceledError struct {
 	Name   string        // the bulkhead's
 	Err    error         // the context's error

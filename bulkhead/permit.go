@@ -39,6 +39,15 @@ func (p *Permit) Release() {
 	}
 }
 
+// abandon gives the permit back while a listener's panic or Goexit is on its way
+// through this goroutine.
+func (p *Permit) abandon() {
+	if !p.ended.Swap(true) {
+		p.call.core.sem.Release(p.call.weight)
+		p.call.aside(func(c *call) { c.released(p.ctx, nil) })
+	}
+}
+
 func (h handle) acquire(ctx context.Context) (*Permit, error) {
 	var c call
 	if err := c.start(ctx, h); err != nil {

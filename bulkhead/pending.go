@@ -1,0 +1,133 @@
+package bulkhead
+
+import (
+	"context"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+)
+
+// PendingPermit is a permit that was asked for and may not be there yet. It is
+// made by [Bulkhead.AcquireAsync] and safe for concurrent use.
+type PendingPermit struct {
+	promise[*Permit]
+	permit Permit // what the promise points to
+	told   atomic.Bool
+
+	// spoiled is how a listener ended the telling, and so the permit.
+	spoiled atomic.Pointer[outcome[*Permit]]
+}
+
+// AcquireAsync asks for a permit without waiting for it. It takes its place in
+// the queue, if it must and may wait, before it returns; see
+// [Bulkhead.ExecuteAsync] for waiting without bound. The permit is in flight
+// from the moment it is granted, collected or not.
+func (b *Bulkhead[T]) AcquireAsync(ctx context.Context) *PendingPermit {
+	return b.h.acquireAsync(ctx)
+}
+
+func (h handle) acquireAsync(ctx context.Context) *PendingPermit {
+	p := &PendingPermit{}
+	if h.misused() {
+		p.refuse(h.misuse())
+		return p
+	}
+	err := h.core.sem.AcquireWithin(ctx, h.weight, 0)
+	p.prepare(ctx, h)
+	if err == nil {
+		p.decided(nil) // runs nothing of the user's
+	} else {
+		p.queue(err, p.decided)
+	}
+	return p
+}
+
+// decided notes the outcome, on a goroutine of its own.
+func (p *PendingPermit) decided(err error) {
+	c, ok := p.begin(err)
+	if !ok {
+		return
+	}
+	ctx := p.ctx
+	p.ctx = nil
+	p.conclude(func(out *outcome[*Permit]) {
+		if err != nil {
+			out.err = c.refused(ctx, err, p.maxWait)
+			return
+		}
+		if c.listener != nil {
+			c.granted = time.Now()
+		}
+		p.permit.call, p.permit.ctx = c, ctx
+		out.value, out.err = &p.permit, nil
+	})
+}
+
+// Done returns a channel that is closed when Permit has an answer.
+func (p *PendingPermit) Done() <-chan struct{} { return p.wait() }
+
+// Permit returns the permit if it was granted, the same one each time; until
+// that is decided [ErrPending], and otherwise why it was not granted: a
+// [RejectedError] or a [*CanceledError].
+//
+// The first Permit, or [PendingPermit.Wait], that returns the permit tells
+// Permitted, on its goroutine. If a listener panics, there or when the request
+// was refused, every Permit panics with a [*PanicError], and a permit that was
+// granted has gone back.
+func (p *PendingPermit) Permit() (*Permit, error) {
+	out := p.outcome()
+	if out == nil {
+		return nil, ErrPending
+	}
+	permit, err := out.get()
+	if permit != nil && permit.call.listener != nil {
+		if !p.told.Swap(true) {
+			p.tell()
+		}
+		if out := p.spoiled.Load(); out != nil {
+			return out.get()
+		}
+	}
+	return permit, err
+}
+
+// tell tells Permitted. If a listener panics or calls Goexit, the permit ends.
+func (p *PendingPermit) tell() {
+	out := &outcome[*Permit]{err: ErrGoexit}
+	told := false
+	defer func() {
+		if told {
+			return
+		}
+		if v := recover(); v != nil {
+			out.panicked = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+		p.spoiled.Store(out)
+		p.permit.abandon()
+	}()
+	p.permit.call.tellPermitted(p.permit.ctx)
+	told = true
+}
+
+// Cancel withdraws the request, and reports whether it did: then nothing is
+// held. If it reports false, the request was decided, and if it was granted,
+// the permit is the caller's, to be had from [PendingPermit.Permit].
+func (p *PendingPermit) Cancel() bool { return p.cancel(context.Canceled, nil) != nil }
+
+// Wait waits until the request is decided and returns what
+// [PendingPermit.Permit] does, even if ctx is done. If ctx ends first, Wait
+// withdraws the request and returns a [*CanceledError] that matches ctx.Err();
+// if it is decided in that moment, Wait returns the permit all the same.
+func (p *PendingPermit) Wait(ctx context.Context) (*Permit, error) {
+	if p.outcome() == nil {
+		select {
+		case <-p.wait():
+		case <-ctx.Done():
+			if err := p.cancel(ctx.Err(), context.Cause(ctx)); err != nil {
+				return nil, err
+			}
+			<-p.wait()
+		}
+	}
+	return p.Permit()
+}
