@@ -113,8 +113,10 @@ func (p *Pending) settle(err error) {
 func (p *Pending) leaveLocked(end any, out *batch) {
 	p.end = end
 	p.w.Value.done = nil
-	if g := p.group; g != nil && g.removeLocked(p) {
-		g.next, out.emptied = out.emptied, g
+	if g := p.group; g != nil {
+		if stop := g.removeLocked(p); stop != nil {
+			out.stops = append(out.stops, stop)
+		}
 	}
 }
 

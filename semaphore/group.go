@@ -16,11 +16,10 @@ import (
 // called by the goroutine that makes a request, by that of the AfterFunc, or by
 // one started for the purpose: not under mu, and not by a releaser.
 type group struct {
-	sem         *Weighted
-	done        <-chan struct{}
-	first, last *Pending
-	stop        func() bool // of the AfterFunc, once that is made
-	next        *group      // in batch.emptied
+	sem   *Weighted
+	done  <-chan struct{}
+	first *Pending    // the member that joined last
+	stop  func() bool // of the AfterFunc, once that is made
 }
 
 // joinLocked makes p a member of the group of its Done channel, and returns the
@@ -36,34 +35,31 @@ func (s *Weighted) joinLocked(p *Pending, done <-chan struct{}) (unarmed *group)
 		unarmed = g
 	}
 	p.group = g
-	if p.prev = g.last; p.prev == nil {
-		g.first = p
-	} else {
-		p.prev.next = p
+	if p.next = g.first; p.next != nil {
+		p.next.prev = p
 	}
-	g.last = p
+	g.first = p
 	return unarmed
 }
 
-// removeLocked takes p out and reports whether the group is now to be stopped:
-// it is empty, and armed. If it is empty and not yet armed, arm stops it.
-func (g *group) removeLocked(p *Pending) (stop bool) {
+// removeLocked takes p out. If that leaves the group empty, it returns what is
+// to be called to stop it; or nil, if the group is not armed yet, as then arm
+// stops it.
+func (g *group) removeLocked(p *Pending) (stop func() bool) {
 	if p.prev == nil {
 		g.first = p.next
 	} else {
 		p.prev.next = p.next
 	}
-	if p.next == nil {
-		g.last = p.prev
-	} else {
+	if p.next != nil {
 		p.next.prev = p.prev
 	}
 	p.group, p.next, p.prev = nil, nil, nil
 	if g.first != nil {
-		return false
+		return nil
 	}
 	g.forgetLocked()
-	return g.stop != nil
+	return g.stop
 }
 
 // forgetLocked makes sure that nobody joins the group any more.
@@ -155,11 +151,9 @@ func (g *group) fire() {
 }
 
 // stopAll withdraws groups from their contexts, on a goroutine of its own.
-func stopAll(g *group) {
-	for g != nil {
-		next := g.next
-		g.stop()
-		g = next
+func stopAll(stops []func() bool) {
+	for _, stop := range stops {
+		stop()
 	}
 }
 

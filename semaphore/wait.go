@@ -275,15 +275,15 @@ func (s *Weighted) tellAndRelock(out *batch) {
 }
 
 // batch is what is left to do once mu is released: waiters to be told, one to
-// be woken, and groups, which have lost their last member, to be withdrawn from
+// be woken, and groups that have lost their last member, to be withdrawn from
 // their contexts.
 type batch struct {
 	waitq.Batch[request]
-	woken   chan<- struct{}
-	emptied *group
+	woken chan<- struct{}
+	stops []func() bool
 }
 
-func (b *batch) empty() bool { return b.Len() == 0 && b.woken == nil && b.emptied == nil }
+func (b *batch) empty() bool { return b.Len() == 0 && b.woken == nil && b.stops == nil }
 
 func (b *batch) tell() {
 	for w := b.Pop(); w != nil; w = b.Pop() {
@@ -297,9 +297,9 @@ func (b *batch) tell() {
 		b.woken <- struct{}{}
 		b.woken = nil
 	}
-	if b.emptied != nil {
-		go stopAll(b.emptied)
-		b.emptied = nil
+	if b.stops != nil {
+		go stopAll(b.stops)
+		b.stops = nil
 	}
 }
 
