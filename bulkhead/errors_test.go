@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,6 +155,38 @@ func TestCanceledError(t *testing.T) {
 		if !errors.Is(made, context.Canceled) || made.Error() != `bulkhead "db": canceled: context canceled (waited 0s)` {
 			t.Errorf("a literal is %q", made)
 		}
+		if slices.Contains(made.Unwrap(), nil) {
+			t.Errorf("Unwrap = %v, which package errors does not allow", made.Unwrap())
+		}
+		p.Release()
+		checkAtRest(t, b)
+	})
+}
+
+// A handle's own wait is in its errors, whatever the ready-made ones say.
+func TestRejectedErrorHasTheHandlesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bulkhead.MustNew[int](bulkhead.Config{
+			Name: "db", MaxConcurrent: 1, MaxWait: time.Second, MaxQueue: 1,
+		})
+		p := hold(t, b, 1)
+		go b.Waiting(time.Minute).Run(t.Context(), nop)
+		synctest.Wait()
+		check := func(h *bulkhead.Bulkhead[int], reason event.Reason, maxWait time.Duration) {
+			t.Helper()
+			want := bulkhead.RejectedError{Name: "db", Reason: reason, MaxConcurrent: 1, MaxWait: maxWait, Weight: 1}
+			if err := h.Run(t.Context(), nop); err != want {
+				t.Errorf("got  %v\nwant %v", err, want)
+			}
+		}
+		check(b, event.QueueFull, time.Second)
+		check(b.Waiting(time.Hour), event.QueueFull, time.Hour)
+		check(b.Waiting(0), event.Full, 0)
+		b.Close()
+		synctest.Wait()
+		check(b, event.Closed, time.Second)
+		check(b.Waiting(time.Hour), event.Closed, time.Hour)
+		check(b.Waiting(0), event.Closed, 0)
 		p.Release()
 		checkAtRest(t, b)
 	})

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -168,7 +169,7 @@ func TestListenerPanics(t *testing.T) {
 								told = append(told, e.Kind)
 							}
 							r.mu.Unlock()
-							if !equal(told, tt.told) {
+							if !slices.Equal(told, tt.told) {
 								t.Errorf("the listener %s it was told %v, want %v", name, told, tt.told)
 							}
 							r.check(t, 1, 1)
@@ -184,18 +185,6 @@ func TestListenerPanics(t *testing.T) {
 			}
 		}
 	}
-}
-
-func equal(a, b []event.Kind) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 func TestListenerPanicInLimitChanged(t *testing.T) {
@@ -296,6 +285,26 @@ func TestPermitsAreBackBeforeTheEndIsTold(t *testing.T) {
 		}
 		checkAtRest(t, b)
 	}
+}
+
+func TestActiveIsWhatIsInFlight(t *testing.T) {
+	var told recorder
+	b := bulkhead.MustNew[int](bulkhead.Config{Name: "db", MaxConcurrent: 10, Listener: told.listener()})
+	p := hold(t, b, 1)
+	b.Weighing(2).Run(t.Context(), func(context.Context) error {
+		q := hold(t, b, 4)
+		q.Release()
+		return nil
+	})
+	p.Release()
+	var got []int64
+	for _, e := range told.take() {
+		got = append(got, e.Active)
+	}
+	if want := []int64{1, 3, 7, 3, 1, 0}; !slices.Equal(got, want) {
+		t.Errorf("Active of the events: %v, want %v", got, want)
+	}
+	checkAtRest(t, b)
 }
 
 func TestListenersRunOnTheCallersGoroutine(t *testing.T) {

@@ -134,13 +134,13 @@ func TestStalePermitReleasesNobodyElses(t *testing.T) {
 	for range 100 {
 		p := hold(t, b, 1)
 		same := p
-		var start, done sync.WaitGroup
-		start.Add(1)
-		for _, end := range []func(){p.Release, same.Release, func() { same.Complete(nil) }} {
-			done.Go(func() { start.Wait(); end() })
+		var ends sync.WaitGroup
+		barrier := make(chan struct{})
+		for _, end := range []func(){p.Release, same.Release, func() { p.Complete(nil) }, func() { same.Complete(nil) }} {
+			ends.Go(func() { <-barrier; end() })
 		}
-		start.Done()
-		done.Wait()
+		close(barrier)
+		ends.Wait()
 
 		next := hold(t, b, 1)
 		p.Release()
