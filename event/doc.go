@@ -43,14 +43,18 @@
 // one delays its caller, before the function for Permitted, and with no permit
 // held for the others.
 //
+// An asynchronous call is told on its own goroutine, or on one that delivers its
+// failure, and as far as listeners go it starts when its turn comes. Permitted of
+// a PendingPermit is told by the first Permit or Wait that returns the permit.
+//
 // # Panics
 //
 // A listener that panics or calls runtime.Goexit loses no permit, and keeps no
 // other listener from being told. Its panic goes on, out of the method that
-// made the call. If it did so in Permitted, the function does not run, the
-// permits go back, and Released is told. If there are several panics, the first
-// one goes on: the function's own before any listener's, then the listeners' in
-// order.
+// made the call, or out of the one that asks for an asynchronous call's result.
+// If it did so in Permitted, the function does not run, the permits go back, and
+// Released is told. If there are several panics, the first one goes on: the
+// function's own before any listener's, then the listeners' in order.
 //
 // While a panic is on its way, the listeners still to be told run on goroutines
 // of their own, which the caller's waits for. On the caller's, a Goexit of
