@@ -175,6 +175,13 @@ func (p *Pending) Err() error {
 	return err
 }
 
+// granted reports whether the request has been granted.
+func (p *Pending) granted() bool {
+	p.sem.mu.Lock()
+	defer p.sem.mu.Unlock()
+	return p.w.Outcome() == waitq.Granted
+}
+
 // Cancel withdraws the request if it is not decided yet, and reports whether it
 // did. If so, nothing is held and f, of [Weighted.AcquireFunc], is never called.
 // If not, and the request was granted, the permits are the caller's, or f's, as

@@ -88,14 +88,15 @@ func (g *group) arm(ctx context.Context, p *Pending, owner bool) {
 	g.armed(stop)
 }
 
-// armed notes how the group is stopped, or does it if it is empty already.
+// armed notes how the group is stopped, or sees to it if it is empty already.
 func (g *group) armed(stop func() bool) {
 	g.sem.mu.Lock()
 	g.stop = stop
 	empty := g.first == nil
 	g.sem.mu.Unlock()
 	if empty {
-		stop()
+		// Not here: if it panics, nobody gets what p was granted.
+		go stop()
 	}
 }
 
@@ -104,7 +105,7 @@ func (g *group) armed(stop func() bool) {
 // be held. Others who have joined meanwhile still rely on the group, which
 // watches the channel itself from here on.
 func (g *group) armWithout(p *Pending, owner bool) {
-	if !p.Cancel() && owner && p.Err() == nil {
+	if !p.Cancel() && owner && p.granted() {
 		g.sem.Release(p.w.Weight)
 	}
 	quit := make(chan struct{})
@@ -139,20 +140,45 @@ func (g *group) fire() {
 		}
 	}
 	s.grantAndUnlock(&out, handOff)
+	g.tell()
+}
 
-	for p := g.first; p != nil; p = g.first {
-		err := errOf(p.end.(context.Context))
-		s.mu.Lock()
+// tell asks each member's context for its error, and tells the member. All are
+// decided, and nobody else takes them out of the group.
+func (g *group) tell() {
+	p := g.first
+	err := context.Canceled // if its Err calls runtime.Goexit
+	next := func() {
+		g.sem.mu.Lock()
 		p.end = err
+		p.w.Value.done = nil
 		g.removeLocked(p)
-		s.mu.Unlock()
+		g.sem.mu.Unlock()
 		p.tell()
+	}
+	defer func() {
+		if p != nil { // this goroutine is at its end: the rest needs another
+			next()
+			go g.tell()
+		}
+	}()
+	for ; p != nil; p = g.first {
+		err = context.Canceled
+		err = errOf(p.end.(context.Context))
+		next()
 	}
 }
 
 // stopAll withdraws groups from their contexts, on a goroutine of its own.
 func stopAll(stops []func() bool) {
-	for _, stop := range stops {
+	defer func() {
+		if len(stops) > 0 { // one of them called runtime.Goexit
+			go stopAll(stops)
+		}
+	}()
+	for len(stops) > 0 {
+		stop := stops[0]
+		stops = stops[1:]
 		stop()
 	}
 }
