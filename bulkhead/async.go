@@ -49,38 +49,37 @@ func (a *asyncCall) prepare(ctx context.Context, h handle) {
 	a.core, a.weight, a.maxWait, a.ctx = h.core, h.weight, h.wait(), ctx
 }
 
-// queue goes on after the semaphore did not grant the permits at once, for the
-// reason err. It has decided called with the outcome, on a goroutine of its own;
-// or at once, if the call is not to wait and nobody listens.
-func (a *asyncCall) queue(err error, decided func(error)) {
-	switch {
-	case err == semaphore.ErrTimeout && a.maxWait > 0:
-		a.waited, a.queuedAt = true, time.Since(epoch)
-		a.pending = a.core.sem.AcquireFunc(a.ctx, a.weight, a.maxWait, decided)
-	case a.core.listener.Load() == nil:
-		decided(err)
-	default:
-		go decided(err)
-	}
+// waits reports whether the call queues for permits that the semaphore did not
+// grant at once, for the reason err.
+func (a *asyncCall) waits(err error) bool {
+	return err == semaphore.ErrTimeout && a.maxWait > 0
+}
+
+// queue has decided called with the outcome, on a goroutine of its own.
+func (a *asyncCall) queue(decided func(error)) {
+	a.waited, a.queuedAt = true, time.Since(epoch)
+	a.pending = a.core.sem.AcquireFunc(a.ctx, a.weight, a.maxWait, decided)
 }
 
 // begin claims the call for its own goroutine, and reports whether it could:
 // not if it was canceled. err is the semaphore's.
-func (a *asyncCall) begin(err error) (c call, ok bool) {
+func (a *asyncCall) begin(err error) (c call, ctx context.Context, ok bool) {
 	if !a.state.CompareAndSwap(queued, begun) {
-		return call{}, false
+		return call{}, nil, false
 	}
-	return a.call(err), true
+	c, ctx = a.call(err)
+	return c, ctx, true
 }
 
-// call returns the call as it is told to listeners: those of now, who will hear
-// of it until its end.
-func (a *asyncCall) call(err error) call {
-	c := call{core: a.core, weight: a.weight, listener: a.core.listener.Load()}
+// call returns the call as it is told to listeners, those of now, who will hear
+// of it until its end; and its context, which a call that is kept forgets.
+func (a *asyncCall) call(err error) (c call, ctx context.Context) {
+	c = call{core: a.core, weight: a.weight, listener: a.core.listener.Load()}
 	if a.waited && err != semaphore.ErrQueueFull {
 		c.waited = time.Since(epoch) - a.queuedAt
 	}
-	return c
+	ctx, a.ctx = a.ctx, nil
+	return c, ctx
 }
 
 // withdraw ends the call if it has not begun, and reports whether it did; then
@@ -169,6 +168,16 @@ func (p *promise[T]) conclude(work func(*outcome[T])) {
 	work(end)
 }
 
+// settle concludes a call that has no goroutine of its own: here, or on one made
+// for its listeners if there are any.
+func (p *promise[T]) settle(c *call, work func(*outcome[T])) {
+	if c.listener == nil {
+		p.conclude(work)
+	} else {
+		go p.conclude(work)
+	}
+}
+
 // refuse ends a call that is none, for lack of a function or a weight.
 func (p *promise[T]) refuse(err error) {
 	p.state.Store(begun)
@@ -189,19 +198,11 @@ func (p *promise[T]) cancel(reason, cause error) error {
 	if !p.withdraw() {
 		return nil
 	}
-	c, ctx := p.call(reason), p.ctx
-	p.ctx = nil // for the collector, as a promise may be kept
+	c, ctx := p.call(reason)
 	err := c.newCanceled(reason, cause)
-	settle := func() {
-		p.conclude(func(out *outcome[T]) {
-			c.tellCanceled(ctx, reason)
-			out.err = err
-		})
-	}
-	if c.listener == nil {
-		settle()
-	} else {
-		go settle()
-	}
+	p.settle(&c, func(out *outcome[T]) {
+		c.tellCanceled(ctx, reason)
+		out.err = err
+	})
 	return err
 }

@@ -46,9 +46,15 @@ func executeAsync[R any](ctx context.Context, h handle, fn func(context.Context)
 		return refused[R](h.misuse())
 	}
 	if err := h.core.sem.AcquireWithin(ctx, h.weight, 0); err != nil {
-		f := &Future[R]{fn: fn}
+		f := new(Future[R])
 		f.prepare(ctx, h)
-		f.queue(err, f.decided)
+		if f.waits(err) {
+			f.fn = fn
+			f.queue(f.decided)
+			return f
+		}
+		c, ctx, _ := f.begin(err)
+		f.settle(&c, func(out *outcome[R]) { out.err = c.refused(ctx, err, f.maxWait) })
 		return f
 	}
 	// It runs at once, so room for the outcome comes with it.
@@ -74,12 +80,12 @@ func refused[R any](err error) *Future[R] {
 // decided runs the call on this goroutine, its own, if err, the semaphore's, is
 // nil; or says why not.
 func (f *Future[T]) decided(err error) {
-	c, ok := f.begin(err)
+	c, ctx, ok := f.begin(err)
 	if !ok {
 		return
 	}
-	ctx, fn := f.ctx, f.fn
-	f.ctx, f.fn = nil, nil
+	fn := f.fn
+	f.fn = nil
 	f.conclude(func(out *outcome[T]) {
 		if err == nil {
 			err = c.endedInQueue(ctx)

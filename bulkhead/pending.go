@@ -34,22 +34,24 @@ func (h handle) acquireAsync(ctx context.Context) *PendingPermit {
 	}
 	err := h.core.sem.AcquireWithin(ctx, h.weight, 0)
 	p.prepare(ctx, h)
-	if err == nil {
-		p.decided(nil) // runs nothing of the user's
-	} else {
-		p.queue(err, p.decided)
+	switch {
+	case err == nil:
+		p.decided(nil) // tells nobody yet
+	case p.waits(err):
+		p.queue(p.decided)
+	default:
+		c, ctx, _ := p.begin(err)
+		p.settle(&c, func(out *outcome[*Permit]) { out.err = c.refused(ctx, err, p.maxWait) })
 	}
 	return p
 }
 
 // decided notes the outcome, on a goroutine of its own.
 func (p *PendingPermit) decided(err error) {
-	c, ok := p.begin(err)
+	c, ctx, ok := p.begin(err)
 	if !ok {
 		return
 	}
-	ctx := p.ctx
-	p.ctx = nil
 	p.conclude(func(out *outcome[*Permit]) {
 		if err != nil {
 			out.err = c.refused(ctx, err, p.maxWait)
