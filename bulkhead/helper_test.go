@@ -3,6 +3,7 @@ package bulkhead_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -54,6 +55,39 @@ var entries = []struct {
 		}
 		return err
 	}},
+	{"ExecuteAsync", func(ctx context.Context, b *bulkhead.Bulkhead[int], fn func(context.Context) error) error {
+		return end(b.ExecuteAsync(ctx, func(ctx context.Context) (int, error) { return 0, fn(ctx) }))
+	}},
+	{"Go", func(ctx context.Context, b *bulkhead.Bulkhead[int], fn func(context.Context) error) error {
+		return end(bulkhead.Go(ctx, b, func(ctx context.Context) (string, error) { return "", fn(ctx) }))
+	}},
+	{"DecorateAsync", func(ctx context.Context, b *bulkhead.Bulkhead[int], fn func(context.Context) error) error {
+		return end(bulkhead.DecorateAsync(b, func(ctx context.Context) (string, error) { return "", fn(ctx) })(ctx))
+	}},
+	{"Seq", func(ctx context.Context, b *bulkhead.Bulkhead[int], fn func(context.Context) error) (last error) {
+		for _, last = range bulkhead.Seq(ctx, b, func(yield func(int, error) bool) { yield(0, fn(ctx)) }) {
+		}
+		return last
+	}},
+	{"DecorateChan", func(ctx context.Context, b *bulkhead.Bulkhead[int], fn func(context.Context) error) error {
+		_, err := bulkhead.DecorateChan(b, func(ctx context.Context) (<-chan int, error) { return nil, fn(ctx) })(ctx)
+		return err
+	}},
+}
+
+// end waits for an asynchronous call and ends as its function, or a listener,
+// did: returning, by that panic or by runtime.Goexit.
+func end[T any](f *bulkhead.Future[T]) error {
+	defer func() {
+		if v := recover(); v != nil {
+			panic(v.(*bulkhead.PanicError).Value)
+		}
+	}()
+	_, err := f.Get(context.Background())
+	if err == bulkhead.ErrGoexit {
+		runtime.Goexit()
+	}
+	return err
 }
 
 // recorder remembers every event.
