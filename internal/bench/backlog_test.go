@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/turnstile-go/turnstile/bulkhead"
 	"github.com/turnstile-go/turnstile/semaphore"
 )
 
@@ -34,12 +35,14 @@ func BenchmarkQueued(b *testing.B) {
 	}{
 		{100_000, []contender[backlogFunc]{
 			{"turnstile", newPendings},
+			{"turnstile-call", newFutures},
 			{"xsync", newParked(newXSync)},
 			{"crlib", newParked(newCRLib)},
 		}},
 		// Parked goroutines would take gigabytes.
 		{1_000_000, []contender[backlogFunc]{
 			{"turnstile", newPendings},
+			{"turnstile-call", newFutures},
 		}},
 	}
 	for _, size := range sizes {
@@ -105,6 +108,26 @@ func (q *pendings) add(ctx context.Context) {
 func (q *pendings) settle() {}
 
 func (q *pendings) clear() { q.sem.Close() }
+
+// futures are our asynchronous calls.
+type futures struct {
+	b    *bulkhead.Bulkhead[int]
+	list []*bulkhead.Future[int]
+}
+
+func newFutures(requests int) backlog {
+	b := bulkhead.MustNew[int](bulkhead.Config{Name: "bench", MaxConcurrent: 1, MaxWait: bulkhead.Forever})
+	b.TryAcquire()
+	return &futures{b, make([]*bulkhead.Future[int], 0, requests)}
+}
+
+func (q *futures) add(ctx context.Context) {
+	q.list = append(q.list, q.b.ExecuteAsync(ctx, nothing))
+}
+
+func (q *futures) settle() {}
+
+func (q *futures) clear() { q.b.Close() }
 
 // parked are goroutines, each of which waits for a permit and hands it on.
 type parked struct {

@@ -37,6 +37,10 @@ var vias = []struct {
 		p.Complete(nil)
 		return err
 	}},
+	{name: "async", call: func(ctx context.Context, b *bulkhead.Bulkhead[int], _ bulkhead.Any) error {
+		_, err := b.ExecuteAsync(ctx, nothing).Get(ctx)
+		return err
+	}},
 	{name: "execute-listened", listener: counting(), call: func(ctx context.Context, b *bulkhead.Bulkhead[int], _ bulkhead.Any) error {
 		_, err := b.Execute(ctx, nothing)
 		return err
