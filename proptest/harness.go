@@ -1,0 +1,166 @@
+package proptest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// Check plays random scripts on semaphores made by newSemaphore, each in a
+// testing/synctest bubble of its own, one action at a time or a few at one
+// instant, and compares every request, every permit and, if there are any, the
+// Stats with a sequential model whenever the bubble is at rest. Two outcomes
+// are accepted where two things happen at one instant, and nothing else is.
+//
+// A failure names the invariant that is broken and shows the shortest script
+// found that breaks it, as a test to be pasted beside newSemaphore. It is
+// reproduced with the seed or the file that rapid names. The number of scripts
+// is set with -rapid.checks.
+//
+// newSemaphore is called in the bubble, but for one time before that is only to
+// see what the semaphore can do.
+func Check(t *testing.T, newSemaphore func(limit int64) Semaphore, opts Options) {
+	t.Helper()
+	c := newProperty(t, newSemaphore, opts)
+	defer c.report() // rapid.Check does not return if it fails
+	rapid.Check(t, c.check)
+}
+
+// property is what Check checks: that no script shows a violation.
+type property struct {
+	t            *testing.T
+	newSemaphore func(limit int64) Semaphore
+	opts         Options
+	scripts      *rapid.Generator[script]
+	hang         time.Duration // how long, in real time, a script may take
+	watch        *time.Timer
+	only         string     // the invariant to look at; any until one is found broken
+	shortest     *violation // of that, by its script
+	script       script     // which showed the shortest
+	told         int        // how often rapid was told of it
+}
+
+func newProperty(t *testing.T, newSemaphore func(limit int64) Semaphore, opts Options) *property {
+	return &property{
+		t: t, newSemaphore: newSemaphore, opts: opts,
+		scripts: scripts(abilitiesOf(newSemaphore(1))),
+		hang:    20 * time.Second,
+		watch:   time.NewTimer(0),
+	}
+}
+
+// check fails rt if a script that it draws shows a violation.
+//
+// The script is then shortened here and not by rapid, which takes any failure
+// for the same, and stops at a script that does not fail each time, as what
+// happens at one instant need not happen in the same order again. So rapid is
+// told that the script fails when it asks again, and that no other does.
+func (c *property) check(rt *rapid.T) {
+	if c.shortest == nil {
+		if !c.fails(c.scripts.Draw(rt, "script"), 1) {
+			return
+		}
+		c.shorten()
+	}
+	if c.told++; c.told <= 2 {
+		rt.Fatal(c.only)
+	}
+}
+
+// fails reports whether s shows, in one of a number of tries, a violation of the
+// kind looked for, and keeps it if no shorter script is known.
+func (c *property) fails(s script, tries int) bool {
+	for range tries {
+		v := c.play(s)
+		if v == nil || c.only != "" && c.only != v.invariant {
+			continue
+		}
+		c.only = v.invariant
+		if c.shortest == nil || v.steps <= c.shortest.steps {
+			c.shortest, c.script = v, s
+		}
+		return true
+	}
+	return false
+}
+
+// shorten takes out of the shortest script all actions that it fails without,
+// and makes the others simpler. It gives up when it takes long, as it does when
+// the semaphore hangs.
+func (c *property) shorten() {
+	end := time.Now().Add(c.hang / 2)
+	for again := true; again; {
+		again = false
+		for i := len(c.script.actions) - 1; i >= 0; i-- {
+			for _, s := range c.script.simpler(i) {
+				if time.Now().After(end) {
+					return
+				}
+				if before := c.shortest; c.fails(s, 20) && c.shortest != before {
+					again = true
+					break
+				}
+			}
+		}
+	}
+}
+
+// report shows the shortest script found.
+func (c *property) report() {
+	if c.shortest != nil {
+		fmt.Fprintf(c.t.Output(), "%v\n\n%s", c.shortest, c.shortest.code)
+	}
+}
+
+// play plays s and returns the first violation.
+func (c *property) play(s script) *violation {
+	p := newPlayer(s, &c.opts)
+	v := c.watched(p)
+	if v != nil {
+		v.code, v.steps = p.code()
+	}
+	return v
+}
+
+// watched lets p play in a bubble, and does not wait for ever. A bubble does not
+// see that a goroutine waits for a mutex in vain.
+func (c *property) watched(p *player) *violation {
+	returned := make(chan *violation, 1)
+	go func() { returned <- c.bubble(p) }()
+	c.watch.Reset(c.hang)
+	select {
+	case v := <-returned:
+		return v
+	case <-c.watch.C:
+		return violated(lockOrder, "%s did not return in %v of real time", p.last(), c.hang)
+	}
+}
+
+// bubble lets p play in a bubble. A bubble whose goroutines all wait for each
+// other panics, here, and not where they wait: then they are lost, and what is
+// known is said.
+func (c *property) bubble(p *player) (v *violation) {
+	over := false
+	defer func() {
+		switch r := recover(); {
+		case r == nil:
+		case !strings.HasPrefix(fmt.Sprint(r), "deadlock"):
+			panic(r)
+		case v != nil:
+		case over:
+			v = violated(delivery, "a goroutine is left that nothing ends")
+		default:
+			v = p.blocked("for ever")
+		}
+	}()
+	synctest.Test(c.t, func(*testing.T) {
+		p.abilities = abilitiesOf(c.newSemaphore(p.script.limit))
+		v = p.play()
+		over = true
+	})
+	return v
+}

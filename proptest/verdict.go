@@ -1,0 +1,256 @@
+package proptest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/turnstile-go/turnstile/semaphore"
+)
+
+// The invariants, in the words in which the library argues them: one search
+// finds the claim, the proof and the test.
+const (
+	// Permits in flight are permits granted minus permits released, and never
+	// more than the limit allows at a grant.
+	conservation = "conservation"
+	// Nobody gets permits past somebody who waited before.
+	noBarging = "no barging"
+	// A request comes to one outcome, and to the right one.
+	singleOutcome = "single outcome"
+	// An outcome reaches its caller at once: nobody waits for what is there.
+	delivery = "delivery"
+	// A limit below what is in flight revokes nothing, waits for nothing and
+	// grants nothing.
+	shrinkDebt = "shrink debt"
+	// Only what is in flight can be released, and once.
+	releaseOnce = "release once"
+	// Calls that need not wait for permits wait for nothing else.
+	lockOrder = "lock order"
+	// What the semaphore says of itself is what is.
+	layout = "layout"
+)
+
+// violation is one invariant found broken, and how.
+type violation struct {
+	invariant string
+	detail    string
+	code      string // the script, as a test
+	steps     int    // how many it has
+}
+
+func violated(invariant, format string, args ...any) *violation {
+	return &violation{invariant: invariant, detail: fmt.Sprintf(format, args...)}
+}
+
+func (v *violation) Error() string {
+	return fmt.Sprintf("%s: %s", v.invariant, v.detail)
+}
+
+// refused is an outcome that stands for any failure but that of the context.
+const refused outcome = 100
+
+// foreign is an outcome that no call may come to.
+const foreign outcome = 101
+
+var outcomes = map[outcome]string{
+	pending:   "waits",
+	ok:        "nil",
+	canceled:  "context canceled",
+	deadlined: "context deadline exceeded",
+	timedOut:  semaphore.ErrTimeout.Error(),
+	queueFull: semaphore.ErrQueueFull.Error(),
+	closed:    semaphore.ErrClosed.Error(),
+	oversized: semaphore.ErrExceedsLimit.Error(),
+}
+
+// outcomeOf says what a returned call came to. Errors are compared as they
+// are: callers may use ==. Only a semaphore of this library is held to its
+// errors.
+func (p *player) outcomeOf(c *call) outcome {
+	switch {
+	case c.panicked != nil:
+		return foreign
+	case c.err == nil:
+		return ok
+	case c.err == context.Canceled:
+		return canceled
+	case c.err == context.DeadlineExceeded:
+		return deadlined
+	case errors.Is(c.err, context.Canceled) || errors.Is(c.err, context.DeadlineExceeded):
+		return foreign
+	case p.statable == nil:
+		return refused
+	case c.err == semaphore.ErrTimeout:
+		return timedOut
+	case c.err == semaphore.ErrQueueFull:
+		return queueFull
+	case c.err == semaphore.ErrClosed:
+		return closed
+	case c.err == semaphore.ErrExceedsLimit:
+		return oversized
+	}
+	return foreign
+}
+
+// matches reports whether got is what the model wants.
+func (got outcome) matches(want outcome) bool {
+	if got == refused {
+		return want == timedOut || want == queueFull || want == closed || want == oversized
+	}
+	return got == want
+}
+
+// compare compares everything that can be seen with the models, at rest.
+func (p *player) compare() *violation {
+	stats, statable := p.stats()
+	agrees := func(m *model) bool {
+		return p.mismatches(m) == 0 && (!statable || stats == m.Stats())
+	}
+	if p.worlds.keep(agrees) {
+		return nil
+	}
+	nearest := p.worlds.all[0]
+	for _, m := range p.worlds.all {
+		if p.mismatches(m) < p.mismatches(nearest) {
+			nearest = m
+		}
+	}
+	return p.explain(nearest, stats)
+}
+
+func (p *player) stats() (s semaphore.Stats, statable bool) {
+	if p.statable != nil {
+		s = p.statable.Stats()
+	}
+	return s, p.statable != nil
+}
+
+// Stats is the snapshot that the model would give.
+func (m *model) Stats() semaphore.Stats {
+	return semaphore.Stats{
+		Limit:     m.limit,
+		InUse:     m.inUse,
+		Available: max(0, m.limit-m.inUse),
+		Waiting:   len(m.queue),
+		Closed:    m.closed,
+	}
+}
+
+// mismatches counts the calls that came to another outcome than in m.
+func (p *player) mismatches(m *model) (n int) {
+	for i, c := range p.requests {
+		if !c.outcome.matches(m.requests[i].outcome) {
+			n++
+		}
+	}
+	for i, d := range p.drains {
+		if !d.outcome.matches(m.drains[i].outcome) {
+			n++
+		}
+	}
+	return n
+}
+
+// explain says which invariant is broken, given the model that comes closest
+// to what is seen. An over-grant comes before all else, as it explains much of
+// the rest.
+func (p *player) explain(m *model, stats semaphore.Stats) *violation {
+	for i, c := range p.requests {
+		want := m.requests[i].outcome
+		if c.outcome == ok && want != ok {
+			return p.explainGrant(m, i)
+		}
+	}
+	for i, c := range p.requests {
+		want := m.requests[i].outcome
+		switch what := fmt.Sprintf("request %d (weight %d)", i+1, c.n); {
+		case c.outcome.matches(want):
+		case c.panicked != nil:
+			return violated(singleOutcome, "%s panicked: %v", what, c.panicked)
+		case c.outcome == pending && want == ok:
+			return violated(delivery, "%s still waits, although %s", what, m.room())
+		case c.outcome == pending:
+			return violated(delivery, "%s still waits, want %q", what, outcomes[want])
+		case want == pending:
+			return violated(singleOutcome, "%s returned %q, want it to wait: %s", what, c.err, m.room())
+		default:
+			return violated(singleOutcome, "%s returned %q, want %q", what, c.err, outcomes[want])
+		}
+	}
+	for i, d := range p.drains {
+		want := m.drains[i].outcome
+		switch {
+		case d.outcome.matches(want):
+		case d.panicked != nil:
+			return violated(singleOutcome, "drain %d panicked: %v", i+1, d.panicked)
+		case d.outcome == ok:
+			return violated(conservation, "drain %d returned nil, although %s", i+1, m.room())
+		case d.outcome == pending:
+			return violated(delivery, "drain %d still waits, want %q: %s", i+1, outcomes[want], m.room())
+		default:
+			return violated(singleOutcome, "drain %d returned %q, want %q", i+1, d.err, outcomes[want])
+		}
+	}
+	want := m.Stats()
+	invariant := layout
+	if stats.InUse != want.InUse || stats.Available != want.Available {
+		invariant = conservation
+	}
+	return violated(invariant, "Stats() = %+v, want %+v", stats, want)
+}
+
+// explainGrant says what is wrong with the grant of request i.
+func (p *player) explainGrant(m *model, i int) *violation {
+	r := &m.requests[i]
+	what := fmt.Sprintf("request %d (weight %d) was granted", i+1, r.n)
+	switch {
+	case r.outcome != pending:
+		return violated(singleOutcome, "%s, want %q", what, outcomes[r.outcome])
+	case m.inUse > m.limit:
+		return violated(shrinkDebt, "%s, although %s", what, m.room())
+	case !m.fits(r.n):
+		return violated(conservation, "%s, although %s", what, m.room())
+	}
+	return violated(noBarging, "%s past request %d, which waited before it", what, m.queue[0]+1)
+}
+
+// explainTry says what is wrong with a TryAcquire.
+func (p *player) explainTry(n int64, got bool) *violation {
+	m := p.worlds.all[0]
+	invariant := conservation
+	switch {
+	case !got:
+	case m.closed:
+		invariant = singleOutcome
+	case m.inUse > m.limit:
+		invariant = shrinkDebt
+	case m.fits(n):
+		invariant = noBarging
+	}
+	return violated(invariant, "TryAcquire(%d) = %t, although %s", n, got, m.room())
+}
+
+// room describes how full the semaphore is.
+func (m *model) room() string {
+	s := fmt.Sprintf("%d of %d permits are in flight and %d requests wait", m.inUse, m.limit, len(m.queue))
+	if m.closed {
+		s += ", and it is closed"
+	}
+	return s
+}
+
+// last is the step under way, as code.
+func (p *player) last() string {
+	p.shown.Load()
+	return p.expression(p.steps[len(p.steps)-1])
+}
+
+// blocked is what is wrong with a step that did not return at once.
+func (p *player) blocked(how string) *violation {
+	invariant := lockOrder
+	if p.steps[len(p.steps)-1].op == setLimit {
+		invariant = shrinkDebt
+	}
+	return violated(invariant, "%s did not return at once: it waited %s", p.last(), how)
+}
