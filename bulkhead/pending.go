@@ -12,10 +12,10 @@ import (
 type PendingPermit struct {
 	promise[*Permit]
 	permit Permit // what the promise points to
-	told   atomic.Bool
 
-	// spoiled is how a listener ended the telling, and so the permit.
-	spoiled atomic.Pointer[outcome[*Permit]]
+	// telling is that of Permitted, once it has begun: how it ended, with the
+	// permit or, if a listener kept it from that, without.
+	telling atomic.Pointer[outcome[*Permit]]
 }
 
 // AcquireAsync asks for a permit without waiting for it. It takes its place in
@@ -73,42 +73,48 @@ func (p *PendingPermit) Done() <-chan struct{} { return p.wait() }
 // [RejectedError] or a [*CanceledError].
 //
 // The first Permit, or [PendingPermit.Wait], that returns the permit tells
-// Permitted, on its goroutine. If a listener panics, there or when the request
-// was refused, every Permit panics with a [*PanicError], and a permit that was
-// granted has gone back.
+// Permitted, on its goroutine, and others wait for that. If a listener panics,
+// there or when the request was refused, every Permit panics with a
+// [*PanicError], and a permit that was granted has gone back.
 func (p *PendingPermit) Permit() (*Permit, error) {
 	out := p.outcome()
 	if out == nil {
 		return nil, ErrPending
 	}
-	permit, err := out.get()
-	if permit != nil && permit.call.listener != nil {
-		if !p.told.Swap(true) {
-			p.tell()
-		}
-		if out := p.spoiled.Load(); out != nil {
-			return out.get()
+	if permit := out.value; permit != nil && permit.call.listener != nil {
+		out = p.told()
+	}
+	return out.get()
+}
+
+// told tells Permitted, unless that has been done, and returns how it ended.
+// Nobody has the permit before: it may go back, and its end must not be told
+// first.
+func (p *PendingPermit) told() *outcome[*Permit] {
+	if p.telling.Load() == nil {
+		end := &outcome[*Permit]{over: make(chan struct{}), err: ErrGoexit}
+		if p.telling.CompareAndSwap(nil, end) {
+			p.tell(end)
 		}
 	}
-	return permit, err
+	end := p.telling.Load()
+	<-end.over
+	return end
 }
 
 // tell tells Permitted. If a listener panics or calls Goexit, the permit ends.
-func (p *PendingPermit) tell() {
-	out := &outcome[*Permit]{err: ErrGoexit}
-	told := false
+func (p *PendingPermit) tell(end *outcome[*Permit]) {
 	defer func() {
-		if told {
-			return
+		if end.value == nil {
+			if v := recover(); v != nil {
+				end.panicked = &PanicError{Value: v, Stack: debug.Stack()}
+			}
+			p.permit.abandon()
 		}
-		if v := recover(); v != nil {
-			out.panicked = &PanicError{Value: v, Stack: debug.Stack()}
-		}
-		p.spoiled.Store(out)
-		p.permit.abandon()
+		close(end.over)
 	}()
 	p.permit.call.tellPermitted(p.permit.ctx)
-	told = true
+	end.value, end.err = &p.permit, nil
 }
 
 // Cancel withdraws the request, and reports whether it did: then nothing is
