@@ -162,7 +162,7 @@ func TestFuncMayWantTheReleasersMutex(t *testing.T) {
 // neither, however close the race.
 func TestFuncIsCalledOrWithdrawn(t *testing.T) {
 	sem := semaphore.NewWeighted(1)
-	for range rounds(20_000) {
+	for range rounds(10_000) {
 		sem.TryAcquire(1)
 		called := make(chan struct{})
 		p := sem.AcquireFunc(context.Background(), 1, semaphore.Forever, func(err error) {

@@ -442,12 +442,12 @@ func TestGroupWhileArming(t *testing.T) {
 			{"the request expires", func(*manual, *semaphore.Weighted) { time.Sleep(time.Minute) }, semaphore.ErrTimeout, 1},
 			{"the context ends", func(ctx *manual, _ *semaphore.Weighted) {
 				ctx.finish(errCustom)
-				go func() { time.Sleep(1); ctx.tell() }()
+				go func() { time.Sleep(time.Nanosecond); ctx.tell() }()
 			}, errCustom, 0},
 			{"the context ends, then comes a Release", func(ctx *manual, sem *semaphore.Weighted) {
 				ctx.finish(errCustom)
 				sem.Release(1)
-				go func() { time.Sleep(1); ctx.tell() }()
+				go func() { time.Sleep(time.Nanosecond); ctx.tell() }()
 			}, errCustom, 0},
 		} {
 			t.Run(tt.name+"/"+form.name, func(t *testing.T) {
@@ -461,7 +461,7 @@ func TestGroupWhileArming(t *testing.T) {
 						}
 					}
 					p := form.ask(ctx, sem, 1, time.Minute)
-					time.Sleep(1)
+					time.Sleep(time.Nanosecond)
 					p.want(t, "the request", tt.want)
 					ctx.wantFuncs(t, "after arming", 1, tt.stopped)
 					ctx.end(errCustom)
