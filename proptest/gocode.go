@@ -3,6 +3,7 @@ package proptest
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -39,12 +40,14 @@ func (p *player) named(k int) bool {
 	case expiring, done:
 		return true
 	}
-	for _, s := range p.steps {
-		if s.op == cancel && s.scope == k {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.steps, func(s step) bool { return s.op == cancel && s.scope == k })
+}
+
+// used reports whether a later step refers to the asynchronous request i.
+func (p *player) used(i int) bool {
+	return slices.ContainsFunc(p.steps, func(s step) bool {
+		return s.op == withdraw && s.call == i || s.op == awaitOp && s.n == int64(i)
+	})
 }
 
 // declare writes the lines that make context k.
@@ -69,11 +72,15 @@ func (p *player) statement(s step) string {
 	case s.n < 0 || s.op == overRelease:
 		return fmt.Sprintf("func() { defer func() { t.Log(recover()) }(); %s }()", call)
 	case s.op == acquire || s.op == acquireWithin:
-		return fmt.Sprintf("go func() { t.Log(\"request %d:\", %s) }()", s.request+1, call)
+		return fmt.Sprintf("go func() { t.Log(\"request %d:\", %s) }()", s.call+1, call)
 	case s.op == drainOp:
-		return fmt.Sprintf("go func() { t.Log(\"drain %d:\", %s) }()", s.request+1, call)
-	case s.op == try:
-		return fmt.Sprintf("t.Log(%s) // %s", call, s.result)
+		return fmt.Sprintf("go func() { t.Log(\"drain %d:\", %s) }()", s.call+1, call)
+	case s.op == awaitOp:
+		return fmt.Sprintf("go func() { t.Log(\"wait %d:\", %s) }()", s.call+1, call)
+	case (s.op == acquireAsync || s.op == acquireFunc) && p.used(s.call):
+		return fmt.Sprintf("p%d := %s", s.call+1, call)
+	case s.op == try || s.op == withdraw:
+		return fmt.Sprintf("t.Log(%s) // %t", call, s.result)
 	}
 	return call
 }
@@ -92,6 +99,15 @@ func (p *player) expression(s step) string {
 		return fmt.Sprintf("sem.AcquireWithin(%s, %s, %s)", ctx, n, duration(s.wait))
 	case try:
 		return fmt.Sprintf("sem.TryAcquire(%s)", n)
+	case acquireAsync:
+		return fmt.Sprintf("sem.AcquireAsync(%s, %s, %s)", ctx, n, duration(s.wait))
+	case acquireFunc:
+		return fmt.Sprintf("sem.AcquireFunc(%s, %s, %s, func(err error) { t.Log(\"request %d:\", err) })",
+			ctx, n, duration(s.wait), s.call+1)
+	case withdraw:
+		return fmt.Sprintf("p%d.Cancel()", s.call+1)
+	case awaitOp:
+		return fmt.Sprintf("p%d.Wait(%s)", s.n+1, ctx)
 	case release, overRelease:
 		return fmt.Sprintf("sem.Release(%s)", n)
 	case cancel:
@@ -111,14 +127,11 @@ func (p *player) expression(s step) string {
 // news says what was seen when the bubble came to rest after step i.
 func (p *player) news(i int) string {
 	var news []string
-	for j, c := range p.requests {
-		if c.outcome != pending && c.step == i {
-			news = append(news, fmt.Sprintf("request %d: %v", j+1, c.result()))
-		}
-	}
-	for j, c := range p.drains {
-		if c.outcome != pending && c.step == i {
-			news = append(news, fmt.Sprintf("drain %d: %v", j+1, c.result()))
+	for k, calls := range p.calls {
+		for j, c := range calls {
+			if c.outcome != pending && c.step == i {
+				news = append(news, fmt.Sprintf("%v %d: %v", kind(k), j+1, c.result()))
+			}
 		}
 	}
 	if len(news) == 0 {

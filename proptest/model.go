@@ -25,17 +25,20 @@ type model struct {
 	requests []request // every request of the script, in the order of the calls
 	queue    []int     // those that wait, in the order of their arrival
 	drains   []drain
+	awaits   []await
 	contexts []scope
 }
 
-// request is one call that may wait.
+// request is one call that may wait, or one asynchronous request.
 type request struct {
 	n       int64         // its weight
 	context int           // which of model.contexts it was made with
 	wait    time.Duration // its maximum wait
+	async   bool          // its caller sees a grant in the moment it is made
 	since   time.Duration // when it arrived
 	phase   phase
 	outcome outcome // once decided
+	silent  bool    // withdrawn by Cancel or Wait: the function of AcquireFunc is not called
 }
 
 // phase is where a request stands.
@@ -82,6 +85,36 @@ type drain struct {
 	outcome outcome
 }
 
+// await is one call of Wait of the Pending of a request.
+type await struct {
+	request int
+	context int
+	outcome outcome // once it has returned
+}
+
+// kind is a kind of call that may wait.
+type kind uint8
+
+const (
+	requests kind = iota
+	drains
+	awaits
+	kinds
+)
+
+func (k kind) String() string { return [...]string{"request", "drain", "wait"}[k] }
+
+// outcome is that of call i of a kind.
+func (m *model) outcome(k kind, i int) outcome {
+	switch k {
+	case requests:
+		return m.requests[i].outcome
+	case drains:
+		return m.drains[i].outcome
+	}
+	return m.awaits[i].outcome
+}
+
 // never is a time that no script reaches.
 const never time.Duration = math.MaxInt64
 
@@ -111,15 +144,15 @@ func (m *model) TryAcquire(n int64) (obtained, optional bool) {
 }
 
 // Release returns n permits. They go to the waiters in front. If the queue is
-// unfair, only to those that have waited long; the next is woken, and takes its
-// chance: see wakes.
+// unfair, only to those that have waited long or are asynchronous; the next is
+// woken, and takes its chance: see wakes.
 func (m *model) Release(n int64) {
 	m.inUse -= n
 	if !m.opts.Unfair {
 		m.grant()
 		return
 	}
-	for m.headIsOld() && m.grantHead() {
+	for len(m.queue) > 0 && (m.headIsOld() || m.requests[m.queue[0]].async) && m.grantHead() {
 	}
 	if len(m.queue) == 0 {
 		m.settleDrains()
@@ -203,14 +236,18 @@ func (m *model) grantHead() bool {
 	return true
 }
 
-// grantTo puts the permits of request i in flight. Until its caller has seen
-// them, the end of its context can still take them back.
+// grantTo puts the permits of request i in flight. Until a caller who is blocked
+// has seen them, the end of its context can still take them back.
 func (m *model) grantTo(i int) {
 	r := &m.requests[i]
 	m.inUse += r.n
-	r.phase = granted
-	if m.contexts[r.context].end != pending {
+	switch {
+	case r.async:
+		m.decide(i, ok)
+	case m.contexts[r.context].end != pending:
 		r.phase = returning
+	default:
+		r.phase = granted
 	}
 }
 
@@ -222,8 +259,31 @@ func (m *model) leave(i int, o outcome) {
 	m.decide(i, o)
 }
 
+// decide ends request i, and those who await it.
 func (m *model) decide(i int, o outcome) {
 	m.requests[i].phase, m.requests[i].outcome = decided, o
+	for k := range m.awaits {
+		if a := &m.awaits[k]; a.request == i && a.outcome == pending {
+			a.outcome = o
+		}
+	}
+}
+
+// Cancel withdraws the asynchronous request i if it is not decided, and reports
+// whether it did.
+func (m *model) Cancel(i int) bool {
+	if m.requests[i].phase == decided {
+		return false
+	}
+	m.requests[i].silent = true
+	m.leave(i, canceled)
+	m.grant()
+	return true
+}
+
+// Wait begins to wait for the asynchronous request i.
+func (m *model) Wait(i, context int) {
+	m.awaits = append(m.awaits, await{i, context, m.requests[i].outcome})
 }
 
 // settleDrains lets drains return if nothing is in flight.
@@ -247,6 +307,12 @@ func (m *model) headIsOld() bool {
 // canBarge reports whether a newcomer may be served past those who wait.
 func (m *model) canBarge() bool { return m.opts.Unfair && !m.headIsOld() }
 
+// barges reports whether the new request i may be granted past those who wait.
+func (m *model) barges(i int) bool {
+	r := &m.requests[i]
+	return len(m.queue) > 0 && m.canBarge() && m.fits(r.n) && !m.closed && m.contexts[r.context].end == pending
+}
+
 // event is something that happens by itself, to a request, a context or a
 // drain, of which i is the index.
 type event struct {
@@ -258,7 +324,7 @@ type eventKind uint8
 
 const (
 	arrives      eventKind = iota // the semaphore looks at request i
-	barges                        // the same, and in an unfair queue i overtakes all who wait
+	overtakes                     // the same, and in an unfair queue i overtakes all who wait
 	ends                          // context i reaches its deadline
 	withdraws                     // request i sees the end of its context, and leaves
 	expires                       // the maximum wait of request i passes
@@ -268,6 +334,7 @@ const (
 	idles                         // drains see that nothing is in flight, in an unfair queue
 	drainArrives                  // the semaphore looks at drain i
 	drainGivesUp                  // drain i sees the end of its context
+	awaitGivesUp                  // await i sees the end of its context, and withdraws the request
 )
 
 // events appends to buf what can happen next. If nothing can, the semaphore is
@@ -287,8 +354,8 @@ func (m *model) events(buf []event) []event {
 		switch r.phase {
 		case arriving:
 			buf = append(buf, event{arrives, i})
-			if len(m.queue) > 0 && m.canBarge() && m.fits(r.n) && !ended && !m.closed {
-				buf = append(buf, event{barges, i})
+			if m.barges(i) {
+				buf = append(buf, event{overtakes, i})
 			}
 		case waiting, parked:
 			if ended {
@@ -321,6 +388,12 @@ func (m *model) events(buf []event) []event {
 			}
 		}
 	}
+	for i := range m.awaits {
+		a := &m.awaits[i]
+		if a.outcome == pending && m.contexts[a.context].end != pending {
+			buf = append(buf, event{awaitGivesUp, i})
+		}
+	}
 	return buf
 }
 
@@ -337,7 +410,7 @@ func (m *model) happen(e event) {
 	switch e.kind {
 	case arrives:
 		m.arrive(e.i)
-	case barges:
+	case overtakes:
 		m.grantTo(e.i)
 	case ends:
 		m.contexts[e.i].end = deadlined
@@ -354,7 +427,6 @@ func (m *model) happen(e event) {
 		m.Release(m.requests[e.i].n)
 	case wakes:
 		m.grantHead()
-		m.settleDrains()
 	case idles:
 		m.settleDrains()
 	case drainArrives:
@@ -364,5 +436,9 @@ func (m *model) happen(e event) {
 	case drainGivesUp:
 		d := &m.drains[e.i]
 		d.phase, d.outcome = decided, m.contexts[d.context].end
+	case awaitGivesUp:
+		a := &m.awaits[e.i]
+		a.outcome = m.contexts[a.context].end
+		m.Cancel(a.request)
 	}
 }

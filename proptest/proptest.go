@@ -18,8 +18,9 @@ import (
 //	Drain(ctx context.Context) error
 //
 // then those are tested too. The errors of the caller's context must be
-// returned as they are; which other errors there are is looked at only in a
-// semaphore with a method Stats() semaphore.Stats.
+// returned as they are. Which other errors there are is looked at only in a
+// semaphore with a method Stats() semaphore.Stats, and asynchronous requests
+// only if they are of this library's type.
 type Semaphore interface {
 	Acquire(ctx context.Context, n int64) error
 	TryAcquire(n int64) bool
@@ -60,6 +61,11 @@ type (
 	closable  interface{ Close() }
 	drainable interface{ Drain(context.Context) error }
 	statable  interface{ Stats() semaphore.Stats }
+
+	asynchronous interface {
+		AcquireAsync(context.Context, int64, time.Duration) *semaphore.Pending
+		AcquireFunc(context.Context, int64, time.Duration, func(error)) *semaphore.Pending
+	}
 )
 
 // abilities is a semaphore together with what it can do, nil for what it
@@ -71,6 +77,8 @@ type abilities struct {
 	closable  closable
 	drainable drainable
 	statable  statable
+
+	asynchronous asynchronous
 }
 
 func abilitiesOf(s Semaphore) abilities {
@@ -80,5 +88,6 @@ func abilitiesOf(s Semaphore) abilities {
 	a.closable, _ = s.(closable)
 	a.drainable, _ = s.(drainable)
 	a.statable, _ = s.(statable)
+	a.asynchronous, _ = s.(asynchronous)
 	return a
 }

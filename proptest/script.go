@@ -60,8 +60,12 @@ const (
 	acquireWithin
 	cancel
 	setLimit
-	pass  // time passes
-	clash // two or three of the above at one instant: see clashes
+	pass // time passes
+	acquireAsync
+	acquireFunc
+	withdraw // Cancel of a Pending
+	awaitOp  // Wait of a Pending
+	clash    // two or three of the above at one instant: see clashes
 	drainOp
 	overRelease
 	negative
@@ -73,7 +77,7 @@ const (
 // the first are joined, except that time passes only when all else has run.
 var clashes = [...][]op{
 	{cancel, release}, {release, cancel}, {cancel, release, try}, {pass, release},
-	{acquireWithin, pass, release},
+	{acquireWithin, pass, release}, {acquireAsync, pass, release}, {withdraw, release, try}, {release, withdraw},
 }
 
 // unit is what deadlines and pauses are multiples of, so that they often meet.
@@ -118,6 +122,9 @@ const choices = 8
 // the orders in which they and their consequences may come are too many.
 const longest = 3
 
+// crowd is how many worlds are too many for another action at the same instant.
+const crowd = 20
+
 var (
 	limits = rapid.SampledFrom([]int64{1, 2, 3, 4, 0, math.MaxInt64})
 	choice = rapid.IntRange(0, choices-1)
@@ -129,6 +136,9 @@ func scripts(a abilities) *rapid.Generator[script] {
 	ops := []op{acquire, acquire, acquire, try, release, release, clash, clash, release, try, cancel, cancel, pass}
 	if a.timed != nil {
 		ops = append(ops, acquireWithin, acquireWithin, acquireWithin)
+	}
+	if a.asynchronous != nil {
+		ops = append(ops, acquireAsync, acquireAsync, acquireFunc, withdraw, awaitOp)
 	}
 	if a.resizable != nil {
 		ops = append(ops, setLimit, setLimit)
@@ -152,6 +162,6 @@ func scripts(a abilities) *rapid.Generator[script] {
 	})
 	many := rapid.SliceOfN(one, 1, 30)
 	return rapid.Custom(func(t *rapid.T) script {
-		return script{limits.Draw(t, "limit"), many.Draw(t, "actions")}
+		return script{limits.Draw(t, "limit"), slices.Concat(many.Draw(t, "actions"), many.Draw(t, "more"))}
 	})
 }

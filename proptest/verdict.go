@@ -139,57 +139,61 @@ func (m *model) Stats() semaphore.Stats {
 
 // mismatches counts the calls that came to another outcome than in m.
 func (p *player) mismatches(m *model) (n int) {
-	for i, c := range p.requests {
-		if !c.outcome.matches(m.requests[i].outcome) {
-			n++
-		}
-	}
-	for i, d := range p.drains {
-		if !d.outcome.matches(m.drains[i].outcome) {
-			n++
+	for k, calls := range p.calls {
+		for i, c := range calls {
+			if !c.outcome.matches(m.outcome(kind(k), i)) || c.heard != nil && !c.heardAll(&m.requests[i]) {
+				n++
+			}
 		}
 	}
 	return n
+}
+
+// heardAll reports whether the function given to AcquireFunc was called as it
+// should: once, with the outcome, unless the request was withdrawn.
+func (c *call) heardAll(want *request) bool {
+	errs := c.heard.all()
+	if want.outcome == pending || want.silent {
+		return len(errs) == 0
+	}
+	return len(errs) == 1 && errs[0] == c.err
 }
 
 // explain says which invariant is broken, given the model that comes closest
 // to what is seen. An over-grant comes before all else, as it explains much of
 // the rest.
 func (p *player) explain(m *model, stats semaphore.Stats) *violation {
-	for i, c := range p.requests {
-		want := m.requests[i].outcome
-		if c.outcome == ok && want != ok {
+	for i, c := range p.calls[requests] {
+		if c.outcome == ok && m.requests[i].outcome != ok {
 			return p.explainGrant(m, i)
 		}
 	}
-	for i, c := range p.requests {
-		want := m.requests[i].outcome
-		switch what := fmt.Sprintf("request %d (weight %d)", i+1, c.n); {
-		case c.outcome.matches(want):
-		case c.panicked != nil:
-			return violated(singleOutcome, "%s panicked: %v", what, c.panicked)
-		case c.outcome == pending && want == ok:
-			return violated(delivery, "%s still waits, although %s", what, m.room())
-		case c.outcome == pending:
-			return violated(delivery, "%s still waits, want %q", what, outcomes[want])
-		case want == pending:
-			return violated(singleOutcome, "%s returned %q, want it to wait: %s", what, c.err, m.room())
-		default:
-			return violated(singleOutcome, "%s returned %q, want %q", what, c.err, outcomes[want])
-		}
-	}
-	for i, d := range p.drains {
-		want := m.drains[i].outcome
-		switch {
-		case d.outcome.matches(want):
-		case d.panicked != nil:
-			return violated(singleOutcome, "drain %d panicked: %v", i+1, d.panicked)
-		case d.outcome == ok:
-			return violated(conservation, "drain %d returned nil, although %s", i+1, m.room())
-		case d.outcome == pending:
-			return violated(delivery, "drain %d still waits, want %q: %s", i+1, outcomes[want], m.room())
-		default:
-			return violated(singleOutcome, "drain %d returned %q, want %q", i+1, d.err, outcomes[want])
+	for k, calls := range p.calls {
+		for i, c := range calls {
+			want := m.outcome(kind(k), i)
+			what := fmt.Sprintf("%v %d", kind(k), i+1)
+			if kind(k) == requests {
+				what += fmt.Sprintf(" (weight %d)", c.n)
+			}
+			switch {
+			case c.outcome.matches(want):
+				if c.heard != nil && !c.heardAll(&m.requests[i]) {
+					return violated(delivery, "the function of %s was called with %v, want once with %q, or never if withdrawn",
+						what, c.heard.all(), outcomes[want])
+				}
+			case c.panicked != nil:
+				return violated(singleOutcome, "%s panicked: %v", what, c.panicked)
+			case c.outcome == pending && want == ok:
+				return violated(delivery, "%s still waits, although %s", what, m.room())
+			case c.outcome == pending:
+				return violated(delivery, "%s still waits, want %q", what, outcomes[want])
+			case c.outcome == ok && kind(k) == drains:
+				return violated(conservation, "%s returned nil, although %s", what, m.room())
+			case want == pending:
+				return violated(singleOutcome, "%s returned %q, want it to wait: %s", what, c.err, m.room())
+			default:
+				return violated(singleOutcome, "%s returned %q, want %q", what, c.err, outcomes[want])
+			}
 		}
 	}
 	want := m.Stats()

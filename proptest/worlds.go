@@ -1,6 +1,7 @@
 package proptest
 
 import (
+	"encoding/binary"
 	"slices"
 	"time"
 )
@@ -10,13 +11,18 @@ import (
 // one instant there is one for each order in which they may have come, until
 // an observation tells them apart.
 type worlds struct {
-	all    []*model
-	events []event // scratch
+	all []*model
+
+	events []event         // scratch
+	known  map[string]bool // the worlds in all, while it is made
 }
 
 // newWorlds returns the one world in which nothing has happened yet.
 func newWorlds(limit int64, opts *Options) *worlds {
-	return &worlds{all: []*model{{opts: opts, limit: limit}}}
+	return &worlds{
+		all:   []*model{{opts: opts, limit: limit}},
+		known: map[string]bool{},
+	}
 }
 
 // each calls f for every world.
@@ -36,9 +42,18 @@ func (w *worlds) keep(f func(m *model) bool) bool {
 	return true
 }
 
-// add adds m, unless the same world is there already.
+// refill replaces all worlds by those that f adds, each once.
+func (w *worlds) refill(f func(old []*model)) {
+	old := w.all
+	w.all = nil
+	clear(w.known)
+	f(old)
+}
+
+// add adds m, in refill.
 func (w *worlds) add(m *model) {
-	if !slices.ContainsFunc(w.all, m.equal) {
+	if key := m.key(); !w.known[key] {
+		w.known[key] = true
 		w.all = append(w.all, m)
 	}
 }
@@ -46,29 +61,50 @@ func (w *worlds) add(m *model) {
 // unsettle adds the worlds in which some of what can happen has happened, in
 // any order. A call made now may find any of them.
 func (w *worlds) unsettle() {
-	for i := 0; i < len(w.all); i++ { // all grows on the way
-		w.events = w.all[i].events(w.events[:0])
-		for _, e := range w.events {
-			m := w.all[i].clone()
-			m.happen(e)
+	if w.quiet() {
+		return
+	}
+	w.refill(func(old []*model) {
+		for _, m := range old {
 			w.add(m)
 		}
-	}
+		for i := 0; i < len(w.all); i++ { // all grows on the way
+			w.events = w.all[i].events(w.events[:0])
+			for _, e := range w.events {
+				m := w.all[i].clone()
+				m.happen(e)
+				w.add(m)
+			}
+		}
+	})
 }
 
 // settle replaces the worlds by those in which everything that can happen at
-// this instant has.
+// this instant has, and every caller has seen its grant.
 func (w *worlds) settle() {
 	w.each(w.settleInOrder)
 	w.unsettle()
-	reached := w.all
-	w.all = nil
-	for _, m := range reached {
-		if w.events = m.events(w.events[:0]); len(w.events) == 0 {
-			m.rest()
-			w.add(m)
-		}
+	if len(w.all) == 1 {
+		w.all[0].rest()
+		return
 	}
+	w.refill(func(old []*model) {
+		for _, m := range old {
+			if w.events = m.events(w.events[:0]); len(w.events) == 0 {
+				m.rest()
+				w.add(m)
+			}
+		}
+	})
+}
+
+// quiet reports whether there is one world, in which nothing can happen.
+func (w *worlds) quiet() bool {
+	if len(w.all) > 1 {
+		return false
+	}
+	w.events = w.all[0].events(w.events[:0])
+	return len(w.events) == 0
 }
 
 // settleInOrder lets things happen to m for as long as their order does not
@@ -98,6 +134,22 @@ func (w *worlds) pass(d time.Duration) {
 		}
 		w.settle()
 	}
+}
+
+// arrive has a request that was just made looked at in the call itself. In an
+// unfair queue it may overtake those who wait, or not.
+func (w *worlds) arrive(i int) {
+	w.refill(func(old []*model) {
+		for _, m := range old {
+			if m.barges(i) {
+				c := m.clone()
+				c.grantTo(i)
+				w.add(c)
+			}
+			m.arrive(i)
+			w.add(m)
+		}
+	})
 }
 
 // now is the time, which is the same in all worlds.
@@ -142,11 +194,33 @@ func (m *model) clone() *model {
 	c.queue = slices.Clone(m.queue)
 	c.contexts = slices.Clone(m.contexts)
 	c.drains = slices.Clone(m.drains)
+	c.awaits = slices.Clone(m.awaits)
 	return &c
 }
 
-func (m *model) equal(o *model) bool {
-	return m.limit == o.limit && m.inUse == o.inUse && m.closed == o.closed &&
-		slices.Equal(m.requests, o.requests) && slices.Equal(m.queue, o.queue) &&
-		slices.Equal(m.contexts, o.contexts) && slices.Equal(m.drains, o.drains)
+// key tells m from the other worlds of the script: they have had the same calls
+// with the same arguments.
+func (m *model) key() string {
+	b := make([]byte, 0, 128)
+	b = binary.LittleEndian.AppendUint64(b, uint64(m.inUse))
+	for _, i := range m.queue {
+		b = append(b, byte(i), byte(i>>8))
+	}
+	for i := range m.requests {
+		r := &m.requests[i]
+		b = append(b, byte(r.phase), byte(r.outcome))
+		if r.silent {
+			b = append(b, 1)
+		}
+	}
+	for i := range m.contexts {
+		b = append(b, byte(m.contexts[i].end))
+	}
+	for i := range m.drains {
+		b = append(b, byte(m.drains[i].phase), byte(m.drains[i].outcome))
+	}
+	for i := range m.awaits {
+		b = append(b, byte(m.awaits[i].outcome))
+	}
+	return string(b)
 }

@@ -76,9 +76,10 @@ func TestXSyncDifferences(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			v := newProperty(t, newXSync, test.opts).play(test.script)
-			if v == nil || v.invariant != test.invariant {
-				t.Errorf("x/sync: got %v, want a violation of %q: %s", v, test.invariant, test.reason)
+			// More than once, as it may depend on who is first at one instant.
+			c := newProperty(t, newXSync, test.opts)
+			if c.only = test.invariant; !c.fails(test.script, 1000) {
+				t.Errorf("x/sync: no violation of %q: %s", test.invariant, test.reason)
 			}
 			ours := func(limit int64) Semaphore { return semaphore.NewWeighted(limit) }
 			if v := newProperty(t, ours, Options{}).play(test.script); v != nil {
