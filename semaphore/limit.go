@@ -28,33 +28,33 @@ func (s *Weighted) SetLimit(limit int64) {
 	// Taking the surplus by acquiring it, as some do, would wait for holders.
 	s.avail = limit - s.inUseLocked()
 	s.limit.Store(limit)
+	var out batch
 	if limit > 0 && s.queue.Heaviest() > limit {
-		s.evictLocked()
+		s.evictLocked(&out)
 	}
-	s.grantAndUnlock(new(batch), handOff)
+	s.grantAndUnlock(&out, handOff)
 }
 
 // evictLocked ends the wait of every request that can no longer be granted. It
-// lets go of mu between chunks and holds it on return. A limit changed by
+// lets go of mu between chunks, and holds it on return, with the last chunk
+// still to be told: over a short queue, SetLimit is one step. A limit changed by
 // another in the meantime counts from the next waiter on.
-func (s *Weighted) evictLocked() {
+func (s *Weighted) evictLocked(out *batch) {
 	var walk waitq.Walk[request]
 	s.queue.Begin(&walk)
 	for {
-		var out batch
 		budget := chunk
 		for {
 			w := walk.Above(s.heaviestAllowed(), &budget)
 			if w == nil {
 				break
 			}
-			s.decide(w, waitq.Evicted, &out)
+			s.decide(w, waitq.Evicted, out)
 		}
 		if walk.AtEnd() {
 			s.queue.End(&walk)
-			s.tellAndRelock(&out)
 			return
 		}
-		s.tellAndRelock(&out)
+		s.tellAndRelock(out)
 	}
 }
