@@ -25,11 +25,11 @@ var (
 	ErrClosed = errors.New("bulkhead: closed")
 )
 
-// ErrGoexit: the function of an asynchronous call, or a listener, ended its
-// goroutine by runtime.Goexit, so there is no result.
+// ErrGoexit is the outcome of an asynchronous call whose function, or a listener,
+// ended its goroutine by runtime.Goexit, so that there is no result.
 var ErrGoexit = errors.New("bulkhead: function called runtime.Goexit")
 
-// ErrPending: the permit asked for is neither granted nor refused yet.
+// ErrPending says that the permit asked for is neither granted nor refused yet.
 var ErrPending = semaphore.ErrPending
 
 // PanicError is what an asynchronous call that panicked panics with again where
