@@ -62,17 +62,27 @@ func TestContextMayLookIntoTheSemaphore(t *testing.T) {
 }
 
 // e2b-dev/infra#3629: a context that ended after it was looked at and before
-// the caller parked woke nobody, and the caller slept past its own deadline.
+// the caller parked woke nobody, and the caller slept past its own deadline. Nor
+// does a permit that is released after that end go to the caller.
 func TestContextThatEndsBeforeItsCallerParks(t *testing.T) {
 	for _, tt := range []struct {
 		reason string
+		then   func(sem *semaphore.Weighted)
+		inUse  int64
 		call   func(sem *semaphore.Weighted, ctx context.Context) error
 	}{
-		{"Acquire", func(sem *semaphore.Weighted, ctx context.Context) error { return sem.Acquire(ctx, 2) }},
-		{"AcquireWithin", func(sem *semaphore.Weighted, ctx context.Context) error {
+		{"Acquire", func(*semaphore.Weighted) {}, 1, func(sem *semaphore.Weighted, ctx context.Context) error {
+			return sem.Acquire(ctx, 2)
+		}},
+		{"AcquireWithin", func(*semaphore.Weighted) {}, 1, func(sem *semaphore.Weighted, ctx context.Context) error {
 			return sem.AcquireWithin(ctx, 2, time.Minute)
 		}},
-		{"Drain", func(sem *semaphore.Weighted, ctx context.Context) error { return sem.Drain(ctx) }},
+		{"Acquire, and then a release", func(sem *semaphore.Weighted) { sem.Release(1) }, 0, func(sem *semaphore.Weighted, ctx context.Context) error {
+			return sem.Acquire(ctx, 2)
+		}},
+		{"Drain", func(*semaphore.Weighted) {}, 1, func(sem *semaphore.Weighted, ctx context.Context) error {
+			return sem.Drain(ctx)
+		}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -82,15 +92,16 @@ func TestContextThatEndsBeforeItsCallerParks(t *testing.T) {
 				ctx.hook = func(method string) {
 					if method == "Done" {
 						ctx.finish(errOwn)
+						tt.then(sem)
 					}
 				}
 				began := time.Now()
-				start(func() error { return tt.call(sem, ctx) }).want(t, tt.reason, errOwn)
+				start(func() error { return tt.call(sem, ctx) }).want(t, "call", errOwn)
 				if waited := time.Since(began); waited != 0 {
 					t.Errorf("it waited %v, want 0s", waited)
 				}
-				wantStats(t, sem, 2, 1, 0)
-				sem.Release(1)
+				wantStats(t, sem, 2, tt.inUse, 0)
+				sem.Release(tt.inUse)
 				wantIdle(t, sem, 2)
 			})
 		})

@@ -122,10 +122,13 @@ func canceled() context.Context {
 
 // The rest is for tests with goroutines outside a bubble, which really race.
 
-// rounds scales how often a race is tried.
+// rounds scales how often something is tried.
 func rounds(n int) int {
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		return n / 10
+	case raceEnabled:
+		return n / 3
 	}
 	return n
 }
