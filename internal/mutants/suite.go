@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// module is the one whose code is mutated.
+type module struct{ path, dir string }
+
+// findModule returns the module that dir is in.
+func findModule(ctx context.Context, dir string) (module, error) {
+	out, err := goList(ctx, dir, "-m", "-f", "{{.Path}}\t{{.Dir}}")
+	modPath, modDir, _ := strings.Cut(strings.TrimSpace(out), "\t")
+	return module{modPath, modDir}, err
+}
+
+// importPath returns that of the package in a directory below the module's.
+func (m module) importPath(dir string) string { return path.Join(m.path, filepath.ToSlash(dir)) }
+
+// suite is the tests of several packages.
+type suite struct {
+	module   module
+	patience time.Duration // how much longer than usual tests may take
+	packages []testedPackage
+}
+
+type testedPackage struct {
+	path string
+	name string        // the path from the module's on
+	deps []string      // the paths of the packages whose code is in its test binary
+	took time.Duration // by its tests, on the code as it is
+}
+
+// timeout is that of the package's tests on a mutant, which may hang. Others may
+// keep the machine busier than it was when they ran on the code as it is.
+func (s *suite) timeout(pkg testedPackage) time.Duration { return s.patience + 3*pkg.took }
+
+// load finds the packages that match the patterns, and runs their tests on the
+// code as it is: if they fail on that, it means nothing that they fail on a
+// mutant.
+func (s *suite) load(ctx context.Context, patterns []string) error {
+	out, err := goList(ctx, s.module.dir, append([]string{"-test", "-f", "{{.ImportPath}}\t{{join .Deps \"\t\"}}"}, patterns...)...)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(out) {
+		fields := strings.Split(strings.TrimSpace(line), "\t")
+		path, binary := strings.CutSuffix(fields[0], ".test")
+		if !binary {
+			continue
+		}
+		pkg := testedPackage{path: path, name: strings.TrimPrefix(path, s.module.path+"/")}
+		for _, dep := range fields[1:] {
+			dep, _, _ = strings.Cut(dep, " ") // "p [q.test]": p, compiled for the tests of q
+			pkg.deps = append(pkg.deps, dep)
+		}
+		start := time.Now()
+		failed, err := s.test(ctx, path, "", 5*time.Minute)
+		if failed != "" {
+			err = errors.New(failed)
+		}
+		if err != nil {
+			return fmt.Errorf("the tests of %s fail on the code as it is: %w", pkg.name, err)
+		}
+		pkg.took = time.Since(start)
+		s.packages = append(s.packages, pkg)
+	}
+	return nil
+}
+
+// concerned returns the packages whose tests depend on one of the files: its own
+// first, as that is the most likely to notice, and then the quickest.
+func (s *suite) concerned(files []string) (concerned []testedPackage) {
+	touched := map[string]bool{}
+	for _, file := range files {
+		touched[s.module.importPath(filepath.Dir(file))] = true
+	}
+	for _, pkg := range s.packages {
+		if slices.ContainsFunc(pkg.deps, func(dep string) bool { return touched[dep] }) {
+			concerned = append(concerned, pkg)
+		}
+	}
+	slices.SortFunc(concerned, func(a, b testedPackage) int {
+		switch {
+		case touched[a.path] == touched[b.path]:
+			return cmp.Compare(a.took, b.took)
+		case touched[a.path]:
+			return -1
+		default:
+			return 1
+		}
+	})
+	return concerned
+}
+
+// test runs the tests of a package with an overlay, if there is one, and returns
+// which test failed, and how, up to the first; none if all pass. An error means
+// that there was nothing to run.
+func (s *suite) test(ctx context.Context, path, overlay string, timeout time.Duration) (failed string, err error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-vet=off", "-short", "-count=1", "-failfast",
+		"-timeout="+timeout.String(), "-overlay="+overlay, path)
+	cmd.Dir = s.module.dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, failure := cmd.Output()
+	if failure == nil {
+		return "", nil
+	}
+	failed, err = readFailure(bytes.NewReader(out))
+	if failed == "" && err == nil {
+		err = fmt.Errorf("go test: %w: %s", failure, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return failed, err
+}
+
+// readFailure returns which test failed first, by the output of go test -json,
+// or, as an error, what the compiler says.
+func readFailure(out io.Reader) (failed string, err error) {
+	var compiler strings.Builder
+	var running []string
+	timedOut := false
+	for events := json.NewDecoder(out); ; {
+		var e struct{ Action, Test, Output, FailedBuild string }
+		if err := events.Decode(&e); err == io.EOF {
+			return "", nil
+		} else if err != nil {
+			return "", fmt.Errorf("go test -json: %w", err)
+		}
+		switch e.Action {
+		case "build-output":
+			compiler.WriteString(e.Output)
+		case "output":
+			timedOut = timedOut || strings.HasPrefix(e.Output, "panic: test timed out")
+		case "run":
+			running = append(running, e.Test)
+		case "pass", "skip":
+			running = slices.DeleteFunc(running, func(test string) bool { return test == e.Test })
+		case "fail":
+			if e.FailedBuild != "" {
+				return "", fmt.Errorf("it does not compile:\n%s", compiler.String())
+			}
+			if e.Test != "" {
+				return e.Test, nil
+			}
+			// The process ended. Whoever began last has most likely done it.
+			last := "TestMain"
+			if len(running) > 0 {
+				last = running[len(running)-1]
+			}
+			if timedOut {
+				return last + " (timed out)", nil
+			}
+			return last + " (crashed)", nil
+		}
+	}
+}
+
+// goList runs go list in dir and returns what it prints.
+func goList(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list"}, args...)...)
+	cmd.Dir = dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("go list: %w: %s", err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return string(out), err
+}
