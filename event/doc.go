@@ -60,6 +60,16 @@
 // of their own, which the caller's waits for. On the caller's, a Goexit of
 // theirs would silently replace the panic.
 //
+// # Ready listeners
+//
+// [Slog] logs: the first of a spell of rejections and then one line a second, so
+// that an overload does not flood the log, and everything at Debug. [Counters]
+// count, for metrics and expvar, and know since when a bulkhead is full. A
+// [Ring] keeps the last events for whoever looks later. A [Stream] hands them to
+// a goroutine of the reader's, and drops what that is too slow for. None of them
+// blocks, starts a goroutine or looks at a clock, but for what a logger's handler
+// does.
+//
 // # Cost
 //
 // Nobody listening costs a call one atomic load: no event is built and no clock
