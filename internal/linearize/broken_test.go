@@ -1,0 +1,179 @@
+package linearize
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/turnstile-go/turnstile/semaphore"
+)
+
+// TestBrokenIsFound runs histories on semaphores that are each broken in one
+// way, until the checker objects to one.
+func TestBrokenIsFound(t *testing.T) {
+	const atMost = 2000
+	for _, tt := range []struct {
+		name   string
+		waits  bool
+		broken func(*semaphore.Weighted) limiter
+	}{
+		{"limit and permits in use in two words", false, func(s *semaphore.Weighted) limiter {
+			return newTwoWords(s.Stats().Limit, runtime.Gosched)
+		}},
+		{"try fails when it loses a race", false, func(s *semaphore.Weighted) limiter { return &hasty{Weighted: s} }},
+		{"release takes effect later", false, func(s *semaphore.Weighted) limiter { return late{s} }},
+		{"stats of two moments", false, func(s *semaphore.Weighted) limiter { return torn{s} }},
+		{"waiter that timed out stays queued", true, func(s *semaphore.Weighted) limiter { return abandoning{s} }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for seed := range uint64(atMost) {
+				sc := scriptFor(seed, tt.waits)
+				sc.maxWaiters = 0
+				ops := sc.run(tt.broken(semaphore.NewWeighted(sc.limit)))
+				if sc.check(ops) == porcupine.Illegal {
+					t.Logf("found by history %d", seed)
+					return
+				}
+			}
+			t.Errorf("%d histories got past the checker, want one found", atMost)
+		})
+	}
+}
+
+// twoWords has the limit in one word and the permits in use in another, and
+// swaps the latter only. It looks right as long as nobody calls SetLimit.
+type twoWords struct {
+	*semaphore.Weighted // nil: requests that wait are beyond it
+	limit, inUse        atomic.Int64
+	closed              atomic.Bool
+	between             func() // runs when the limit was loaded
+}
+
+func newTwoWords(limit int64, between func()) *twoWords {
+	s := &twoWords{between: between}
+	s.limit.Store(limit)
+	return s
+}
+
+func (s *twoWords) TryAcquire(n int64) bool {
+	return s.AcquireWithin(context.Background(), n, 0) == nil
+}
+
+func (s *twoWords) AcquireWithin(_ context.Context, n int64, _ time.Duration) error {
+	for {
+		limit := s.limit.Load()
+		s.between()
+		inUse := s.inUse.Load()
+		switch {
+		case s.closed.Load():
+			return semaphore.ErrClosed
+		case 0 < limit && limit < n:
+			return semaphore.ErrExceedsLimit
+		case inUse+n > limit:
+			return semaphore.ErrTimeout
+		case s.inUse.CompareAndSwap(inUse, inUse+n):
+			return nil
+		}
+	}
+}
+
+func (s *twoWords) Release(n int64)      { s.inUse.Add(-n) }
+func (s *twoWords) SetLimit(limit int64) { s.limit.Store(limit) }
+func (s *twoWords) Close()               { s.closed.Store(true) }
+
+func (s *twoWords) Drain(ctx context.Context) error {
+	if s.inUse.Load() > 0 {
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (s *twoWords) Stats() semaphore.Stats {
+	limit, inUse := s.limit.Load(), s.inUse.Load()
+	return semaphore.Stats{Limit: limit, InUse: inUse, Available: max(0, limit-inUse), Closed: s.closed.Load()}
+}
+
+// TestStaleLimitIsFound makes twoWords do the wrong thing for certain: an
+// acquire that has loaded the limit succeeds after SetLimit(0) has returned.
+func TestStaleLimitIsFound(t *testing.T) {
+	loaded, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s := newTwoWords(1, func() {
+		once.Do(func() {
+			close(loaded)
+			<-goOn
+		})
+	})
+	h := &history{begun: time.Now()}
+	acquirer, other := &client{id: 0, h: h, lim: s}, &client{id: 1, h: h, lim: s}
+	var wg sync.WaitGroup
+	wg.Go(func() { acquirer.do(call{op: try, n: 1}, func() reply { return reply{ok: s.TryAcquire(1)} }) })
+	<-loaded
+	other.do(call{op: setLimit, n: 0}, func() (r reply) { s.SetLimit(0); return })
+	other.stats()
+	close(goOn)
+	wg.Wait()
+
+	sc := script{limit: 1}
+	ops := append(acquirer.ops, other.ops...)
+	if got := sc.check(ops); got != porcupine.Illegal {
+		t.Errorf("got %s, want %s\n%s", got, porcupine.Illegal, describe(ops))
+	}
+	// Without the look in between it might have acquired before SetLimit.
+	ops = append(acquirer.ops, other.ops[:1]...)
+	if got := sc.check(ops); got != porcupine.Ok {
+		t.Errorf("without Stats: got %s, want %s\n%s", got, porcupine.Ok, describe(ops))
+	}
+}
+
+// hasty refuses when another TryAcquire is under way.
+type hasty struct {
+	*semaphore.Weighted
+	mu sync.Mutex
+}
+
+func (s *hasty) TryAcquire(n int64) bool {
+	if !s.mu.TryLock() {
+		return false
+	}
+	defer s.mu.Unlock()
+	runtime.Gosched()
+	return s.Weighted.TryAcquire(n)
+}
+
+// late has Release return before the permits are back.
+type late struct{ *semaphore.Weighted }
+
+func (s late) Release(n int64) { go s.Weighted.Release(n) }
+
+// torn puts its Stats together from two.
+type torn struct{ *semaphore.Weighted }
+
+func (s torn) Stats() semaphore.Stats {
+	limit := s.Weighted.Stats().Limit
+	runtime.Gosched()
+	st := s.Weighted.Stats()
+	st.Limit, st.Available = limit, max(0, limit-st.InUse)
+	return st
+}
+
+// abandoning forgets a waiter that timed out, but leaves it in the queue.
+type abandoning struct{ *semaphore.Weighted }
+
+func (s abandoning) AcquireWithin(ctx context.Context, n int64, maxWait time.Duration) error {
+	if maxWait <= 0 {
+		return s.Weighted.AcquireWithin(ctx, n, maxWait)
+	}
+	p := s.AcquireAsync(ctx, n, semaphore.Forever)
+	select {
+	case <-p.Done():
+		return p.Err()
+	case <-time.After(maxWait):
+		return semaphore.ErrTimeout
+	}
+}
