@@ -3,6 +3,7 @@ package linearize
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -85,7 +86,7 @@ type client struct {
 // request is an asynchronous request under way.
 type request struct {
 	*semaphore.Pending
-	n        int64
+	call     call  // the ask
 	at       int64 // when it was made
 	maxWait  time.Duration
 	cancel   context.CancelFunc
@@ -212,18 +213,37 @@ func (c *client) refuse() {
 		c.collect()
 		return
 	}
-	n := c.weight()
-	from := c.h.now()
-	err := c.lim.AcquireWithin(context.Background(), n, 0)
-	c.answered(call{op: ask, n: n}, err, from, from)
+	c.acquire(context.Background(), 0, new(atomic.Int64))
 }
 
-// answered notes a request that was made, with the call ask, at from, and has
-// come to its outcome now, though not before since.
-func (c *client) answered(ask call, err error, from, since int64) {
-	to := c.h.now()
-	c.note(ask, reply{}, from, to)
-	c.note(call{op: answer, n: ask.n}, reply{err: err}, since, to)
+// acquire makes a request and waits for its outcome. The time at which ctx is
+// canceled is in canceled.
+func (c *client) acquire(ctx context.Context, maxWait time.Duration, canceled *atomic.Int64) {
+	what := call{op: ask, n: c.weight(), waits: maxWait > 0}
+	from := c.h.now()
+	err := c.lim.AcquireWithin(ctx, what.n, maxWait)
+	c.note(what, reply{}, from, c.h.now())
+	c.answered(what, err, from, maxWait, canceled.Load())
+}
+
+// errUnasked stands in for an error that nothing called for. No state of the
+// model has it.
+var errUnasked = errors.New("ended by nobody")
+
+// answered notes a request made at from, with the call ask, whose outcome err
+// is known now. A wait that the request itself ended did not end before its
+// maximum wait had passed, or before its context was canceled, if ever it was.
+func (c *client) answered(ask call, err error, from int64, maxWait time.Duration, canceled int64) {
+	since := from
+	switch {
+	case err == semaphore.ErrTimeout && maxWait == semaphore.Forever, err == context.Canceled && canceled == 0:
+		err = errUnasked
+	case err == semaphore.ErrTimeout:
+		since += int64(maxWait)
+	case err == context.Canceled:
+		since = max(since, canceled)
+	}
+	c.note(call{op: answer, n: ask.n}, reply{err: err}, since, c.h.now())
 	if err == nil {
 		c.held = append(c.held, ask.n)
 	}
@@ -240,29 +260,15 @@ func (c *client) wait() {
 		c.collect()
 		return
 	}
-	n, patience := c.weight(), c.patience()
+	var canceled atomic.Int64
 	if c.r.IntN(2) == 0 {
-		from := c.h.now()
-		err := c.lim.AcquireWithin(context.Background(), n, patience)
-		since := from
-		if err == semaphore.ErrTimeout {
-			since += int64(patience) // it may not expire earlier
-		}
-		c.answered(call{op: ask, n: n, waits: true}, err, from, since)
+		c.acquire(context.Background(), c.patience(), &canceled)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	var canceled atomic.Int64
-	timer := time.AfterFunc(patience, func() { canceled.Store(c.h.now()); cancel() })
-	from := c.h.now()
-	err := c.lim.AcquireWithin(ctx, n, semaphore.Forever)
-	since := from
-	if err == context.Canceled {
-		since = max(from, canceled.Load())
-	}
-	c.answered(call{op: ask, n: n, waits: true}, err, from, since)
-	timer.Stop()
-	cancel()
+	defer cancel()
+	defer time.AfterFunc(c.patience(), func() { canceled.Store(c.h.now()); cancel() }).Stop()
+	c.acquire(ctx, semaphore.Forever, &canceled)
 }
 
 // async makes an asynchronous request, or goes on with the one it has made.
@@ -282,13 +288,13 @@ func (c *client) async() {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &request{n: c.weight(), maxWait: semaphore.Forever, cancel: cancel}
+	p := &request{call: call{op: ask, n: c.weight(), waits: true}, maxWait: semaphore.Forever, cancel: cancel}
 	if c.r.IntN(2) == 0 {
 		p.maxWait = c.patience()
 	}
-	c.do(call{op: ask, n: p.n, waits: true}, func() (r reply) {
+	c.do(p.call, func() (r reply) {
 		p.at = c.h.now()
-		p.Pending = c.lim.AcquireAsync(ctx, p.n, p.maxWait)
+		p.Pending = c.lim.AcquireAsync(ctx, p.call.n, p.maxWait)
 		return
 	})
 	c.pending = p
@@ -321,17 +327,7 @@ func (c *client) collect() {
 func (c *client) settle(err error) {
 	p := c.pending
 	c.pending = nil
-	since := p.at
-	switch err {
-	case semaphore.ErrTimeout:
-		since += int64(p.maxWait)
-	case context.Canceled:
-		since = max(since, p.canceled)
-	}
-	c.note(call{op: answer, n: p.n}, reply{err: err}, since, c.h.now())
-	if err == nil {
-		c.held = append(c.held, p.n)
-	}
+	c.answered(p.call, err, p.at, p.maxWait, p.canceled)
 	p.cancel()
 }
 

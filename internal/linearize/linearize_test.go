@@ -26,7 +26,9 @@ func TestHistories(t *testing.T) {
 			seen.add(linearizable(t, seed, waits))
 		}
 		t.Logf("%+v", seen)
-		seen.require(t, waits)
+		if *histories >= 500 {
+			seen.require(t, waits)
+		}
 	})
 }
 

@@ -61,7 +61,7 @@ func TestHistoriesYielding(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := exec.Command("go", "test", "-count=1", "-v", "-overlay="+file, "-run=^TestHistories$", ".",
-		"-histories="+strconv.Itoa(4**histories)).CombinedOutput()
+		"-histories="+strconv.Itoa(2**histories)).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	} else {
