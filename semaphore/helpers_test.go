@@ -55,6 +55,11 @@ func acquireWithin(ctx context.Context, sem *semaphore.Weighted, n int64, maxWai
 // has gone on, or errWaiting.
 func (c *call) outcome() error {
 	synctest.Wait()
+	return c.now()
+}
+
+// now returns what the call has returned, or errWaiting.
+func (c *call) now() error {
 	if len(c.done) > 0 {
 		c.err = <-c.done
 	}

@@ -365,6 +365,53 @@ func TestNoGrantAboveTheLimitAfterSetLimitReturned(t *testing.T) {
 	wantIdle(t, sem, 10)
 }
 
+// Over a short queue each operation is one step: nobody sees the semaphore
+// between the leaving of the front and the grants to those behind.
+func TestOperationIsOneStepToWhoeverLooks(t *testing.T) {
+	before := semaphore.Stats{Limit: 4, InUse: 2, Available: 2, Waiting: 3}
+	for _, tt := range []struct {
+		reason string
+		do     func(sem *semaphore.Weighted, cancel func())
+		after  semaphore.Stats
+	}{
+		{"eviction", func(sem *semaphore.Weighted, _ func()) { sem.SetLimit(3) }, semaphore.Stats{Limit: 3, InUse: 3, Waiting: 1}},
+		{"growth", func(sem *semaphore.Weighted, _ func()) { sem.SetLimit(8) }, semaphore.Stats{Limit: 8, InUse: 8}},
+		{"release", func(sem *semaphore.Weighted, _ func()) { sem.Release(2) }, semaphore.Stats{Limit: 4, InUse: 4, Waiting: 2}},
+		{"cancellation", func(_ *semaphore.Weighted, cancel func()) { cancel() }, semaphore.Stats{Limit: 4, InUse: 4}},
+		{"close", func(sem *semaphore.Weighted, _ func()) { sem.Close() }, semaphore.Stats{Limit: 4, InUse: 2, Available: 2, Closed: true}},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			for range rounds(150) {
+				sem := semaphore.NewWeighted(4)
+				sem.TryAcquire(2)
+				ctx, cancel := context.WithCancel(context.Background())
+				var calls []*call
+				for i, n := range []int64{4, 1, 1} {
+					ctx := ctx
+					if i > 0 {
+						ctx = context.Background()
+					}
+					calls = append(calls, begin(func() error { return sem.Acquire(ctx, n) }))
+					untilWaiting(sem, i+1)
+				}
+				together(func() { tt.do(sem, cancel) }, func() {
+					for st := sem.Stats(); st != tt.after; st = sem.Stats() {
+						if st != before {
+							t.Errorf("seen on the way: %+v", st)
+							return
+						}
+					}
+				})
+				sem.Close()
+				for _, c := range calls {
+					<-c.done
+				}
+				cancel()
+			}
+		})
+	}
+}
+
 func TestDrainMeetsTheLastRelease(t *testing.T) {
 	for _, limit := range []int64{5, 2, 1} { // the last one with a debt
 		for range rounds(1000) {
