@@ -2,6 +2,7 @@ package semaphore_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -192,4 +193,45 @@ func TestPassedOverRequestKeepsNothingAlive(t *testing.T) {
 		runtime.KeepAlive(p)
 		wantIdle(t, sem, 1)
 	})
+}
+
+// Requests are linked to their neighbours in the queue, among the deadlines and
+// in the group of their context. A Pending that is kept keeps none of them.
+func TestKeptPendingKeepsNoOtherAlive(t *testing.T) {
+	for _, tt := range fates {
+		for kept := range 3 {
+			t.Run(fmt.Sprintf("%s/%d", tt.name, kept), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					sem := semaphore.NewWeighted(2)
+					sem.TryAcquire(2)
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					var others []weak.Pointer[semaphore.Pending]
+					var keep *semaphore.Pending
+					for i := range 3 {
+						p := sem.AcquireAsync(ctx, tt.n, time.Minute)
+						if i == kept {
+							keep = p
+						} else {
+							others = append(others, weak.Make(p))
+						}
+					}
+					tt.decide(sem, cancel)
+					if tt.want == nil {
+						sem.SetLimit(9) // for the third
+					}
+					synctest.Wait()
+					runtime.GC()
+					for i, p := range others {
+						if p.Value() != nil {
+							t.Errorf("other request %d is kept alive", i)
+						}
+					}
+					if err := keep.Err(); err != tt.want {
+						t.Errorf("Err() = %v, want %v", err, tt.want)
+					}
+				})
+			})
+		}
+	}
 }
