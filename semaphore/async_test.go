@@ -748,6 +748,29 @@ func TestAsyncLeavingServesThoseBehind(t *testing.T) {
 	}
 }
 
+// The zero value is paused, and weights may be as heavy as there are numbers.
+func TestAsyncAtTheEndsOfTheRange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sem semaphore.Weighted
+		a := askAsync(t.Context(), &sem, math.MaxInt64, semaphore.Forever)
+		b := askFunc(t.Context(), &sem, math.MaxInt64, semaphore.Forever)
+		c := askFunc(t.Context(), &sem, 1, semaphore.Forever)
+		a.want(t, "paused", semaphore.ErrPending)
+		sem.SetLimit(math.MaxInt64)
+		a.want(t, "the first", nil)
+		b.want(t, "the second", semaphore.ErrPending)
+		sem.Release(math.MaxInt64 - 1)
+		b.want(t, "the second, one short", semaphore.ErrPending)
+		sem.Release(1)
+		b.want(t, "the second", nil)
+		c.want(t, "the third", semaphore.ErrPending)
+		sem.Release(math.MaxInt64)
+		c.want(t, "the third", nil)
+		sem.Release(1)
+		wantIdle(t, &sem, math.MaxInt64)
+	})
+}
+
 // A weight of 0 waits its turn and needs nothing but that.
 func TestAsyncZeroWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
