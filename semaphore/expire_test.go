@@ -3,6 +3,7 @@ package semaphore_test
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -272,5 +273,43 @@ func TestExpiryOfAHeavyFrontGrantsThoseBehindAtOnce(t *testing.T) {
 		}
 		sem.Release(3)
 		wantIdle(t, sem, 3)
+	})
+}
+
+// encode/httpcore#1093: requests that were canceled while the pool was contended
+// left places that nobody had, and after ten of those every request timed out.
+func TestChurnOfDeadlinesLosesNoPermit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, workers = 10, 20
+		sem := semaphore.NewWeighted(limit)
+		var calls []*call
+		for id := range uint64(workers) {
+			calls = append(calls, begin(func() error {
+				rng := rand.New(rand.NewPCG(9, id))
+				for range rounds(300) {
+					patience := time.Duration(rng.IntN(3000)) * time.Microsecond
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					maxWait := semaphore.Forever
+					if rng.IntN(2) == 0 {
+						maxWait = patience // at the same instant, or nearly so
+					}
+					switch err := sem.AcquireWithin(ctx, 1, maxWait); err {
+					case nil:
+						time.Sleep(time.Millisecond)
+						sem.Release(1)
+					case semaphore.ErrTimeout, context.DeadlineExceeded:
+					default:
+						return err
+					}
+					cancel()
+				}
+				return nil
+			}))
+		}
+		elapse(time.Hour)
+		for _, c := range calls {
+			c.want(t, "worker", nil)
+		}
+		wantIdle(t, sem, limit)
 	})
 }
