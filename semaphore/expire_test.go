@@ -293,7 +293,9 @@ func TestChurnOfDeadlinesLosesNoPermit(t *testing.T) {
 					if rng.IntN(2) == 0 {
 						maxWait = patience // at the same instant, or nearly so
 					}
-					switch err := sem.AcquireWithin(ctx, 1, maxWait); err {
+					err := sem.AcquireWithin(ctx, 1, maxWait)
+					cancel()
+					switch err {
 					case nil:
 						time.Sleep(time.Millisecond)
 						sem.Release(1)
@@ -301,7 +303,6 @@ func TestChurnOfDeadlinesLosesNoPermit(t *testing.T) {
 					default:
 						return err
 					}
-					cancel()
 				}
 				return nil
 			}))
