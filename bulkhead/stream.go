@@ -43,10 +43,11 @@ func Seq[V any](ctx context.Context, b Any, seq iter.Seq2[V, error]) iter.Seq2[V
 // closed. If fn fails, or returns a nil channel, the call has ended with that.
 //
 // The values are passed on through the channel returned, which is closed when
-// fn's is, or when ctx is done: from then on values are discarded, and the
-// permit is held until fn's channel is closed all the same, as that is when the
-// operation has ended. So fn must see to it that it is. The caller receives
-// until the channel is closed, or ends ctx.
+// fn's is, or when ctx is done: from then on values are discarded, but for what
+// is on its way at that moment, and the permit is held until fn's channel is
+// closed all the same, as that is when the operation has ended. So fn must see
+// to it that it is. The caller receives until the channel is closed, or ends
+// ctx.
 //
 // Once fn has returned a channel, listeners run on a goroutine of the bulkhead's
 // own, and one that panics there is not heard of.
@@ -56,6 +57,7 @@ func DecorateChan[R any](b Any, fn func(context.Context) (<-chan R, error)) func
 		if fn == nil {
 			return nil, h.nilFunc()
 		}
+		done := ctx.Done() // before anything is held, as it may panic
 		c := new(call)
 		if err := c.start(ctx, h); err != nil {
 			return nil, err
@@ -81,22 +83,26 @@ func DecorateChan[R any](b Any, fn func(context.Context) (<-chan R, error)) func
 		}
 		open = true
 		go func() {
-			defer func() { _ = recover() }() // a listener's: there is nobody to tell
-			c.end(ctx, true, pass(ctx, in, out))
+			defer func() { _ = recover() }() // a listener's, or ctx's: there is nobody to tell
+			var err error
+			defer func() { c.end(ctx, true, err) }()
+			if !pass(done, in, out) {
+				err = ctx.Err()
+			}
 		}()
 		return out, nil
 	}
 }
 
-// pass passes on what comes from in until in is closed, and closes out then, or
-// when ctx is done. It returns the error of ctx if that ended the passing.
-func pass[R any](ctx context.Context, in <-chan R, out chan<- R) error {
-	for done := ctx.Done(); ; {
+// pass passes on what comes from in until in is closed or done is, then closes
+// out, and returns when in is closed. It reports whether it passed on all.
+func pass[R any](done <-chan struct{}, in <-chan R, out chan<- R) (all bool) {
+	for {
 		select {
 		case v, ok := <-in:
 			if !ok {
 				close(out)
-				return nil
+				return true
 			}
 			select {
 			case out <- v:
@@ -108,6 +114,6 @@ func pass[R any](ctx context.Context, in <-chan R, out chan<- R) error {
 		close(out)
 		for range in {
 		}
-		return ctx.Err()
+		return false
 	}
 }
