@@ -1,0 +1,58 @@
+package semaphore_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/turnstile-go/turnstile/semaphore"
+)
+
+// spike has thousands of requests come at once and give up, half of them by
+// their maximum wait and half by their context, and returns how many bytes the
+// semaphore keeps for each of them afterwards. If one stays, it waits all the
+// time, so that the queue is never empty.
+func spike(t *testing.T, stays bool) (kept uint64) {
+	crowd := 20_000
+	if raceEnabled {
+		crowd = 5_000
+	}
+	synctest.Test(t, func(t *testing.T) {
+		sem := semaphore.NewWeighted(1)
+		sem.TryAcquire(1)
+		last := &call{done: make(chan error, 1)}
+		if stays {
+			last = acquire(t.Context(), sem, 1)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		for i := range crowd / 2 {
+			go sem.AcquireWithin(ctx, 1, time.Duration(1+i%1000))
+			go sem.Acquire(ctx, 1)
+		}
+		synctest.Wait()
+		if got := sem.Stats().Waiting; got < crowd {
+			t.Errorf("%d wait, want %d", got, crowd)
+		}
+		elapse(time.Second)
+		cancel()
+		synctest.Wait()
+		with := heapInUse()
+		sem.Close()
+		last.outcome()
+		sem = nil
+		// Whatever the runtime keeps of so many goroutines is in both.
+		if without := heapInUse(); with > without {
+			kept = (with - without) / uint64(crowd)
+		}
+	})
+	return kept
+}
+
+// thomhurst/AsyncSemaphore#566: those who had given up stayed in the queue until
+// a holder released, and a storm of requests kept minutes of dead ones.
+func TestSpikeLeavesNoMemoryBehind(t *testing.T) {
+	if kept := spike(t, false); kept > 8 {
+		t.Errorf("the semaphore keeps %d B of each waiter of a spike", kept)
+	}
+}
