@@ -122,7 +122,7 @@ func TestAsyncCrowdDecidedAtOnce(t *testing.T) {
 func watchOrder(t *testing.T, ps []*semaphore.Pending) {
 	<-ps[0].Done()
 	r := rand.New(rand.NewPCG(0, 0))
-	for last := len(ps) - 1; ps[last].Err() == semaphore.ErrPending; {
+	for last := len(ps) - 1; ps[last].Err() == semaphore.ErrPending; runtime.Gosched() {
 		late := r.IntN(len(ps))
 		if ps[late].Err() != nil {
 			continue
