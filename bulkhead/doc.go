@@ -31,6 +31,26 @@
 // Whichever it is, the permit comes back exactly once, and only when the work
 // has really ended: on return, error, panic and runtime.Goexit alike.
 //
+// # Asynchronous calls
+//
+// [Bulkhead.ExecuteAsync], and [Go] for any result type, run a function on a
+// goroutine of its own and return a [Future]. A call that waits for its turn
+// costs some 250 bytes and no goroutine, so a burst of a million may queue; that
+// it may, its bulkhead must say, as by default nobody waits:
+//
+//	patient := bulkhead.Waiting(db, bulkhead.Forever)
+//	for i, id := range ids {
+//		users[i] = bulkhead.Go(ctx, patient, func(ctx context.Context) (User, error) {
+//			return load(ctx, id)
+//		})
+//	}
+//
+// Blocking and asynchronous calls wait in one queue, in the order in which they
+// were made. [Bulkhead.AcquireAsync] asks for a permit in the same way.
+// [DecorateAsync] wraps a function once. [Seq] and [DecorateChan] guard what
+// goes on for longer than one call: a sequence that is iterated over, and an
+// operation that sends its results through a channel.
+//
 // # Waiting
 //
 // By default nobody waits. With Config.MaxWait, calls wait in the order in

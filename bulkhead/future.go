@@ -101,7 +101,8 @@ func (f *Future[T]) decided(err error) {
 	})
 }
 
-// Done returns a channel that is closed when the call is over, run or not.
+// Done returns a channel that is closed when the call is over, run or not, and
+// listeners have been told.
 func (f *Future[T]) Done() <-chan struct{} { return f.wait() }
 
 // Get waits for the call to be over and returns what fn returned, or why it did

@@ -118,14 +118,17 @@ func (p *PendingPermit) tell(end *outcome[*Permit]) {
 }
 
 // Cancel withdraws the request, and reports whether it did: then nothing is
-// held. If it reports false, the request was decided, and if it was granted,
-// the permit is the caller's, to be had from [PendingPermit.Permit].
+// held, and Permit, once listeners have been told, returns a [*CanceledError]
+// that matches context.Canceled. If it reports false, the request was decided,
+// and if it was granted, the permit is the caller's, to be had from
+// [PendingPermit.Permit].
 func (p *PendingPermit) Cancel() bool { return p.cancel(context.Canceled, nil) != nil }
 
 // Wait waits until the request is decided and returns what
 // [PendingPermit.Permit] does, even if ctx is done. If ctx ends first, Wait
-// withdraws the request and returns a [*CanceledError] that matches ctx.Err();
-// if it is decided in that moment, Wait returns the permit all the same.
+// withdraws the request, for everybody, and returns a [*CanceledError] that
+// matches ctx.Err(); if it is decided in that moment, Wait returns the permit
+// all the same.
 func (p *PendingPermit) Wait(ctx context.Context) (*Permit, error) {
 	if p.outcome() == nil {
 		select {

@@ -916,7 +916,8 @@ func TestMisusedPendingPermit(t *testing.T) {
 			}
 		}
 	}
-	if got := watch(func() { b.AcquireAsync(nil) }); got.panicked == nil {
+	var none context.Context
+	if got := watch(func() { b.AcquireAsync(none) }); got.panicked == nil {
 		t.Errorf("AcquireAsync(nil) ended with %+v, want a panic", got)
 	}
 	told.check(t, 0, 0)
