@@ -51,7 +51,8 @@
 //
 // A listener that panics or calls runtime.Goexit loses no permit, and keeps no
 // other listener from being told. Its panic goes on, out of the method that
-// made the call, or out of the one that asks for an asynchronous call's result.
+// made the call, or out of the one that asks for an asynchronous call's result;
+// only at the end of a channel that a bulkhead guards is there nobody to tell.
 // If it did so in Permitted, the function does not run, the permits go back, and
 // Released is told. If there are several panics, the first one goes on: the
 // function's own before any listener's, then the listeners' in order.
