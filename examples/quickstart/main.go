@@ -9,7 +9,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/turnstile-go/turnstile/bulkhead"
+	"github.com/turnstile-go/turnstile/examples/internal/demo"
 )
 
 // config is what the program does.
@@ -48,25 +48,16 @@ var standard = config{
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	os.Exit(command(ctx, newScreen(os.Stdout), os.Stderr, standard))
+	os.Exit(command(ctx, demo.NewScreen(os.Stdout), os.Stderr, standard))
 }
 
-// timeLimit is for the whole program, which takes a few seconds.
-const timeLimit = 20 * time.Second
-
 // command runs the program and returns its exit status.
-func command(ctx context.Context, out screen, stderr io.Writer, cfg config) int {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeLimit, errors.New("not done within "+timeLimit.String()))
-	defer cancel()
-	if err := run(ctx, out, cfg); err != nil {
-		fmt.Fprintln(stderr, "quickstart:", err)
-		return 1
-	}
-	return 0
+func command(ctx context.Context, out demo.Screen, stderr io.Writer, cfg config) int {
+	return demo.Run(ctx, "quickstart", stderr, func(ctx context.Context) error { return run(ctx, out, cfg) })
 }
 
 // run is the story. A broken promise is an error.
-func run(ctx context.Context, out screen, cfg config) error {
+func run(ctx context.Context, out demo.Screen, cfg config) error {
 	b, err := bulkhead.New[int](cfg.bulkhead)
 	if err != nil {
 		return err
@@ -75,10 +66,10 @@ func run(ctx context.Context, out screen, cfg config) error {
 	r := report{config: cfg}
 	r.printScene(out)
 
-	if r.without, err = measure(ctx, cfg, nil, cfg.burst, out.task("without a bulkhead")); err != nil {
+	if r.without, err = measure(ctx, cfg, nil, cfg.burst, out.Task("without a bulkhead", "requests")); err != nil {
 		return err
 	}
-	if r.with, err = measure(ctx, cfg, b, cfg.burst, out.task("with a bulkhead")); err != nil {
+	if r.with, err = measure(ctx, cfg, b, cfg.burst, out.Task("with a bulkhead", "requests")); err != nil {
 		return err
 	}
 	r.with.left = permitsLeft(b, n)
@@ -90,7 +81,7 @@ func run(ctx context.Context, out screen, cfg config) error {
 			break // the permits left before say why
 		}
 		task := fmt.Sprintf("timing out, %d of %d", i+1, cfg.timeouts)
-		f, err := measure(ctx, cfg, b, cfg.waiters, out.task(task))
+		f, err := measure(ctx, cfg, b, cfg.waiters, out.Task(task, "requests"))
 		held.Release()
 		if err != nil {
 			return err
@@ -117,12 +108,12 @@ func measure(ctx context.Context, cfg config, b *bulkhead.Bulkhead[int], l load,
 		srv.lookup = bulkhead.DecorateFunc(b, down.price)
 		defer b.Subscribe(told.listener())()
 	}
-	url, stop, err := listen(srv)
+	url, stop, err := demo.Serve(srv.handler())
 	if err != nil {
 		return figures{}, err
 	}
 	start := time.Now()
-	answers := l.send(ctx, url, progress)
+	answers := l.send(ctx, url+"/price/", progress)
 	took := time.Since(start)
 	// Requests whose clients gave up may still be under way.
 	err = stop(ctx)
@@ -137,7 +128,7 @@ func measure(ctx context.Context, cfg config, b *bulkhead.Bulkhead[int], l load,
 		took:    took,
 		lookups: int(srv.lookups.Load()),
 		calls:   int(down.calls.Load()),
-		highest: down.highest.Load(),
+		highest: down.inside.Highest(),
 		events:  told.events,
 	}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/turnstile-go/turnstile/bulkhead"
+	"github.com/turnstile-go/turnstile/examples/internal/demo"
 )
 
 // small is the story with fewer clients. They are patient, since the machine
@@ -25,7 +26,7 @@ func small() config {
 
 func TestCommandTellsTheStory(t *testing.T) {
 	var out, stderr bytes.Buffer
-	if status := command(t.Context(), screen{Writer: &out}, &stderr, small()); status != 0 {
+	if status := command(t.Context(), demo.Screen{Writer: &out}, &stderr, small()); status != 0 {
 		t.Fatalf("exit status %d, want 0\n%s%s", status, &out, &stderr)
 	}
 	if stderr.Len() > 0 {
@@ -66,13 +67,13 @@ func TestCommandShowsProgressOnATerminal(t *testing.T) {
 	cfg := small()
 	cfg.timeouts = 1
 	var out, stderr bytes.Buffer
-	if status := command(t.Context(), screen{Writer: &out, terminal: true}, &stderr, cfg); status != 0 {
+	if status := command(t.Context(), demo.Screen{Writer: &out, Terminal: true}, &stderr, cfg); status != 0 {
 		t.Fatalf("exit status %d, want 0\n%s", status, &stderr)
 	}
 	for _, want := range []string{
-		"\rwithout a bulkhead: 0 of 120 requests done\r",
-		"\rwith a bulkhead: 60 of 120 requests done\r",
-		"\rtiming out, 1 of 1: 20 of 20 requests done\r\x1b[K",
+		"\rwithout a bulkhead: [                    ] 0 of 120 requests done\r",
+		"\rwith a bulkhead: [##########          ] 60 of 120 requests done\r",
+		"\rtiming out, 1 of 1: [####################] 20 of 20 requests done\r\x1b[K",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output lacks %q: %q", want, &out)
@@ -113,7 +114,7 @@ func TestCommandFailsWhenSomethingIsWrong(t *testing.T) {
 		cfg.timeouts = 1
 		tc.change(&cfg)
 		var out, stderr bytes.Buffer
-		if status := command(tc.ctx, screen{Writer: &out}, &stderr, cfg); status != 1 {
+		if status := command(tc.ctx, demo.Screen{Writer: &out}, &stderr, cfg); status != 1 {
 			t.Errorf("%s: exit status %d, want 1", tc.reason, status)
 		}
 		if stderr.String() != tc.want {
@@ -143,17 +144,5 @@ func TestPermitsLeftAreTakenNotRead(t *testing.T) {
 				t.Errorf("limit %d, %d held: permitsLeft = %d, want %d", tc.limit, tc.held, got, tc.want)
 			}
 		}
-	}
-}
-
-func TestScreenKnowsWhatIsNoTerminal(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer w.Close()
-	if newScreen(w).terminal {
-		t.Error("a pipe is taken for a terminal")
 	}
 }

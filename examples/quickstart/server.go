@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/turnstile-go/turnstile/bulkhead"
+	"github.com/turnstile-go/turnstile/examples/internal/demo"
 )
 
 // downstream stands for what a service depends on: a database, a payment API, a
@@ -21,9 +21,8 @@ type downstream struct {
 	capacity int64
 	service  time.Duration
 
-	calls   atomic.Int64
-	running atomic.Int64
-	highest atomic.Int64 // the most that were running at once
+	calls  atomic.Int64
+	inside demo.Gauge
 }
 
 // steps is how many pieces a call's work has. What a piece takes depends on how
@@ -33,13 +32,10 @@ const steps = 4
 // price is the call that the service makes: it looks up what an item costs.
 func (d *downstream) price(ctx context.Context, item int) (int, error) {
 	d.calls.Add(1)
-	running := d.running.Add(1)
-	defer d.running.Add(-1)
-	for seen := d.highest.Load(); running > seen; seen = d.highest.Load() {
-		d.highest.CompareAndSwap(seen, running)
-	}
+	d.inside.Enter()
+	defer d.inside.Leave()
 	for range steps {
-		beyond := max(0, d.running.Load()-d.capacity)
+		beyond := max(0, d.inside.Inside()-d.capacity)
 		slower := 1 + float64(beyond)/4
 		select {
 		case <-time.After(time.Duration(float64(d.service/steps) * slower)):
@@ -87,16 +83,4 @@ func (s *service) price(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprint(w, price)
-}
-
-// listen serves s on a free port of the loopback interface until stop, which
-// returns when every request has been dealt with.
-func listen(s *service) (url string, stop func(context.Context) error, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	srv := &http.Server{Handler: s.handler()}
-	go srv.Serve(l) // returns once Shutdown is called
-	return "http://" + l.Addr().String() + "/price/", srv.Shutdown, nil
 }

@@ -25,7 +25,9 @@ func TestDownstreamGetsSlowerBeyondItsCapacity(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			d := &downstream{capacity: 8, service: 20 * time.Millisecond}
-			d.running.Add(tc.others)
+			for range tc.others {
+				d.inside.Enter()
+			}
 			start := time.Now()
 			if price, err := d.price(t.Context(), 3); price != 121 || err != nil {
 				t.Errorf("price(3) = %d, %v, want 121, nil", price, err)
@@ -33,10 +35,10 @@ func TestDownstreamGetsSlowerBeyondItsCapacity(t *testing.T) {
 			if got := time.Since(start); got != tc.want {
 				t.Errorf("beside %d others: took %v, want %v", tc.others, got, tc.want)
 			}
-			if got := d.highest.Load(); got != tc.others+1 {
+			if got := d.inside.Highest(); got != tc.others+1 {
 				t.Errorf("highest concurrency %d, want %d", got, tc.others+1)
 			}
-			if got := d.running.Load(); got != tc.others {
+			if got := d.inside.Inside(); got != tc.others {
 				t.Errorf("%d are running at the end, want %d", got, tc.others)
 			}
 		})
