@@ -29,6 +29,9 @@ type core struct {
 	// runs under it.
 	mu         sync.Mutex
 	subscribed []*event.Listener
+
+	// left, unless nil, is called when a Permit has ended.
+	left func()
 }
 
 // settings is what a setter may change. It is never changed itself but
@@ -75,14 +78,27 @@ func newCore(cfg Config) (*core, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	sem, err := semaphore.New(semaphore.Config{Limit: cfg.MaxConcurrent, MaxWaiters: cfg.MaxQueue, Unfair: cfg.Unfair})
-	if err != nil {
+	c := new(core)
+	if err := c.init(newSettings(cfg), join(cfg.Listener)); err != nil {
 		return nil, err
 	}
-	c := &core{name: cfg.Name, clock: cfg.Clock, sem: sem}
-	c.settings.Store(newSettings(cfg))
-	c.joinLocked()
 	return c, nil
+}
+
+// init readies a core. It may share its settings and its listener with others.
+func (c *core) init(s *settings, l *event.Listener) error {
+	sem, err := semaphore.New(semaphore.Config{
+		Limit:      s.cfg.MaxConcurrent,
+		MaxWaiters: s.cfg.MaxQueue,
+		Unfair:     s.cfg.Unfair,
+	})
+	if err != nil {
+		return err
+	}
+	c.name, c.clock, c.sem = s.cfg.Name, s.cfg.Clock, sem
+	c.settings.Store(s)
+	c.listener.Store(l)
+	return nil
 }
 
 func (c *core) config() Config { return c.settings.Load().cfg }
@@ -159,13 +175,24 @@ func (c *core) joinLocked() {
 	for _, l := range c.subscribed {
 		all = append(all, *l)
 	}
+	c.listener.Store(join(all...))
+}
+
+// join makes one listener of all, or nil if they listen to nothing.
+func join(all ...event.Listener) *event.Listener {
 	l := event.Join(all...)
 	if l.Permitted == nil && l.Rejected == nil && l.Canceled == nil &&
 		l.Finished == nil && l.Released == nil && l.LimitChanged == nil {
-		c.listener.Store(nil)
-		return
+		return nil
 	}
-	c.listener.Store(&l)
+	return &l
+}
+
+// leave says that a Permit has ended.
+func (c *core) leave() {
+	if c.left != nil {
+		c.left()
+	}
 }
 
 // stamp returns the Time of an event that happened now.

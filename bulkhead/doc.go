@@ -84,6 +84,16 @@
 // With nobody listening, events cost a call one atomic load, and a call that
 // finds its permit free allocates nothing.
 //
+// Package event has ready listeners that log, count, keep the last events and
+// stream them.
+//
+// # Many bulkheads
+//
+// A [Registry] holds bulkheads by name, for exporters, status pages and whoever
+// shuts them down. [Keyed] is one limit for each key, such as a tenant: what a
+// key needs is made when it has calls and dropped when it has none, so keys may
+// be as many as there are users.
+//
 // # The end
 //
 // [Bulkhead.Close] fails those that wait and those that come,

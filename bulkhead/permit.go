@@ -25,6 +25,7 @@ func (p *Permit) Complete(err error) {
 	if p == nil || p.ended.Swap(true) {
 		return
 	}
+	defer p.call.core.leave()
 	p.call.end(p.ctx, true, err)
 }
 
@@ -33,6 +34,7 @@ func (p *Permit) Release() {
 	if p == nil || p.ended.Swap(true) {
 		return
 	}
+	defer p.call.core.leave()
 	p.call.core.sem.Release(p.call.weight)
 	if p.call.listener != nil {
 		p.call.released(p.ctx, nil)
