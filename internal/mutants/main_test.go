@@ -105,7 +105,7 @@ func load(t *testing.T, dir string) *suite {
 		t.Fatal(err)
 	}
 	s := &suite{module: m}
-	if err := s.load(t.Context(), []string{"./..."}); err != nil {
+	if err := s.load(t.Context(), []selection{{packages: "./..."}}); err != nil {
 		t.Fatal(err)
 	}
 	s.patience = 5 * time.Second
@@ -212,10 +212,16 @@ func TestTestsMustPassOnTheCodeAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &suite{module: m}
-	err = s.load(t.Context(), []string{"./..."})
-	if want := "the tests of low fail on the code as it is: TestSum/of_three"; errorText(err) != want {
-		t.Errorf("got %v, want %s", err, want)
+	for _, test := range []struct{ run, want string }{
+		{"", "the tests of low fail on the code as it is: TestSum/of_three"},
+		{"Double$", ""},
+		{"Treble", "the tests of low fail on the code as it is: no test matches Treble"},
+	} {
+		s := &suite{module: m}
+		err := s.load(t.Context(), []selection{{packages: "./low", run: test.run}})
+		if got := errorText(err); got != test.want {
+			t.Errorf("-run=%s: got %q, want %q", test.run, got, test.want)
+		}
 	}
 }
 

@@ -36,48 +36,61 @@ type suite struct {
 	packages []testedPackage
 }
 
+// selection is some tests of some packages.
+type selection struct {
+	packages string // a pattern of go list
+	run      string // a pattern of go test -run
+}
+
 type testedPackage struct {
 	path string
 	name string        // the path from the module's on
+	run  string        // which tests
 	deps []string      // the paths of the packages whose code is in its test binary
 	took time.Duration // by its tests, on the code as it is
 }
 
 // timeout is that of the package's tests on a mutant, which may hang. Others may
 // keep the machine busier than it was when they ran on the code as it is.
-func (s *suite) timeout(pkg testedPackage) time.Duration { return s.patience + 3*pkg.took }
+func (s *suite) timeout(pkg testedPackage) time.Duration { return s.patience + 2*pkg.took }
 
-// load finds the packages that match the patterns, and runs their tests on the
-// code as it is: if they fail on that, it means nothing that they fail on a
-// mutant.
-func (s *suite) load(ctx context.Context, patterns []string) error {
-	out, err := goList(ctx, s.module.dir, append([]string{"-test", "-f", "{{.ImportPath}}\t{{join .Deps \"\t\"}}"}, patterns...)...)
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(out) {
-		fields := strings.Split(strings.TrimSpace(line), "\t")
-		path, binary := strings.CutSuffix(fields[0], ".test")
-		if !binary {
-			continue
-		}
-		pkg := testedPackage{path: path, name: strings.TrimPrefix(path, s.module.path+"/")}
-		for _, dep := range fields[1:] {
-			dep, _, _ = strings.Cut(dep, " ") // "p [q.test]": p, compiled for the tests of q
-			pkg.deps = append(pkg.deps, dep)
-		}
-		start := time.Now()
-		failed, err := s.test(ctx, path, "", 5*time.Minute)
-		if failed != "" {
-			err = errors.New(failed)
-		}
+// load finds the packages that are selected, and runs their tests on the code as
+// it is: if they fail on that, it means nothing that they fail on a mutant.
+func (s *suite) load(ctx context.Context, selections []selection) error {
+	for _, sel := range selections {
+		out, err := goList(ctx, s.module.dir, "-test", "-f", `{{.ImportPath}}{{"\t"}}{{join .Deps "\t"}}`, sel.packages)
 		if err != nil {
-			return fmt.Errorf("the tests of %s fail on the code as it is: %w", pkg.name, err)
+			return err
 		}
-		pkg.took = time.Since(start)
-		s.packages = append(s.packages, pkg)
+		for line := range strings.Lines(out) {
+			fields := strings.Split(strings.TrimSpace(line), "\t")
+			path, binary := strings.CutSuffix(fields[0], ".test")
+			if !binary {
+				continue
+			}
+			pkg := testedPackage{path: path, name: strings.TrimPrefix(path, s.module.path+"/"), run: sel.run}
+			for _, dep := range fields[1:] {
+				dep, _, _ = strings.Cut(dep, " ") // "p [q.test]": p, compiled for the tests of q
+				pkg.deps = append(pkg.deps, dep)
+			}
+			if err := s.tryOut(ctx, &pkg); err != nil {
+				return fmt.Errorf("the tests of %s fail on the code as it is: %w", pkg.name, err)
+			}
+			s.packages = append(s.packages, pkg)
+		}
 	}
 	return nil
+}
+
+// tryOut runs the tests of pkg, which must pass, and notes how long they take.
+func (s *suite) tryOut(ctx context.Context, pkg *testedPackage) error {
+	start := time.Now()
+	failed, err := s.test(ctx, *pkg, "", 5*time.Minute)
+	if failed != "" {
+		return errors.New(failed)
+	}
+	pkg.took = time.Since(start)
+	return err
 }
 
 // concerned returns the packages whose tests depend on one of the files: its own
@@ -105,18 +118,21 @@ func (s *suite) concerned(files []string) (concerned []testedPackage) {
 	return concerned
 }
 
-// test runs the tests of a package with an overlay, if there is one, and returns
-// which test failed, and how, up to the first; none if all pass. An error means
-// that there was nothing to run.
-func (s *suite) test(ctx context.Context, path, overlay string, timeout time.Duration) (failed string, err error) {
+// test runs the tests of a package with an overlay, if there is one, up to the
+// first that fails, and returns which that was, and how. An error means that there was
+// nothing to run.
+func (s *suite) test(ctx context.Context, pkg testedPackage, overlay string, timeout time.Duration) (failed string, err error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-vet=off", "-short", "-count=1", "-failfast",
-		"-timeout="+timeout.String(), "-overlay="+overlay, path)
+		"-timeout="+timeout.String(), "-run="+pkg.run, "-overlay="+overlay, pkg.path)
 	cmd.Dir = s.module.dir
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, failure := cmd.Output()
 	if failure == nil {
-		return "", nil
+		if bytes.Contains(out, []byte("no tests to run")) {
+			err = fmt.Errorf("no test matches %s", pkg.run)
+		}
+		return "", err
 	}
 	failed, err = readFailure(bytes.NewReader(out))
 	if failed == "" && err == nil {
