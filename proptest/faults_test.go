@@ -59,10 +59,11 @@ const (
 	leavesGoroutine       fault = "a waiter that gives up leaves a goroutine"
 )
 
-// Faults that only Stress finds.
+// Faults for which calls must overlap, or which hang: Stress finds them.
 const (
 	checksThenParks        fault = "a waiter checks, and then parks"
 	checksThenTakes        fault = "TryAcquire checks, and then takes"
+	checksOldLimit         fault = "TryAcquire checks against a limit that has changed since"
 	losesConcurrentRelease fault = "of two concurrent releases one is lost"
 	forgetsUnlock          fault = "a full queue leaves the mutex locked"
 )
@@ -160,8 +161,69 @@ func TestCheckFindsFaults(t *testing.T) {
 			case v.steps > 8:
 				t.Errorf("the shortest script has %d steps, want at most 8:\n%s", v.steps, v.code)
 			case testing.Verbose():
-				c.report()
+				t.Logf("%v\n%s", v, v.code)
 			}
+		})
+	}
+}
+
+// TestStressReference shows that Stress finds no fault before one is switched on.
+func TestStressReference(t *testing.T) {
+	for _, opts := range []Options{{}, {MaxWaiters: 2}, {Unfair: true}} {
+		Stress(t, broken("", opts, true), opts)
+	}
+}
+
+func TestStressFindsFaults(t *testing.T) {
+	for _, test := range []struct {
+		fault     fault
+		invariant string
+		opts      Options
+		stats     bool
+	}{
+		{fault: checksThenParks, invariant: delivery},
+		{fault: checksThenTakes, invariant: conservation},
+		{fault: checksOldLimit, invariant: conservation},
+		{fault: losesConcurrentRelease, invariant: conservation, stats: true},
+		{fault: forgetsUnlock, invariant: lockOrder, opts: Options{MaxWaiters: 1}},
+		// Check finds these too. A permit lost looks like a grant lost to all
+		// who only see that they wait; Stats tells.
+		{fault: losesUncollectedGrant, invariant: delivery},
+		{fault: losesUncollectedGrant, invariant: conservation, stats: true},
+		{fault: losesGrantOnExpiry, invariant: conservation, stats: true},
+		{fault: leavesSilently, invariant: delivery},
+		{fault: wakesWithoutPermit, invariant: conservation},
+		{fault: wakesOne, invariant: delivery},
+		{fault: tryBarges, invariant: noBarging},
+		{fault: acquireBarges, invariant: noBarging},
+		{fault: passesHeavyHead, invariant: noBarging},
+		{fault: starves, invariant: noBarging, opts: Options{Unfair: true}},
+		{fault: ignoresEndedContext, invariant: singleOutcome},
+		{fault: growsSilently, invariant: delivery},
+		{fault: drainsEarly, invariant: conservation},
+		{fault: leavesGoroutine, invariant: delivery, opts: Options{Duration: time.Millisecond}},
+	} {
+		t.Run(string(test.fault), func(t *testing.T) {
+			opts := test.opts
+			if opts.Duration == 0 {
+				opts.Duration = 30 * time.Second // or until found
+			}
+			// Which invariant a fault breaks first depends on who comes first.
+			var seen []string
+			for range 20 {
+				s := newStress(broken(test.fault, opts, test.stats), opts)
+				s.patience = 500 * time.Millisecond
+				v := s.run()
+				if v == nil {
+					seen = append(seen, "nothing")
+					continue
+				}
+				if v.invariant == test.invariant {
+					return
+				}
+				seen = append(seen, v.Error())
+			}
+			t.Errorf("got %q, want a violation of %q", seen, test.invariant)
 		})
 	}
 }
@@ -183,7 +245,7 @@ func TestCheckFindsHangs(t *testing.T) {
 // each time and without failing the test.
 func (c *property) find(invariant string) {
 	for name, value := range map[string]string{
-		"rapid.checks": "50000", "rapid.seed": "1", "rapid.nofailfile": "true",
+		"rapid.checks": "50000", "rapid.seed": "1", "rapid.nofailfile": "true", "rapid.shrinktime": "0s",
 	} {
 		old := flag.Lookup(name).Value.String()
 		if err := flag.Set(name, value); err != nil {

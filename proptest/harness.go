@@ -1,6 +1,7 @@
 package proptest
 
 import (
+	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -38,10 +39,10 @@ type property struct {
 	scripts      *rapid.Generator[script]
 	hang         time.Duration // how long, in real time, a script may take
 	watch        *time.Timer
-	only         string     // the invariant to look at; any until one is found broken
-	shortest     *violation // of that, by its script
-	script       script     // which showed the shortest
-	told         int        // how often rapid was told of it
+	only         string        // the invariant to look at; any until one is found broken
+	shortest     *violation    // of that, by its script
+	script       script        // which showed the shortest
+	shrinkTime   time.Duration // what rapid had for shrinking
 }
 
 func newProperty(t *testing.T, newSemaphore func(limit int64) Semaphore, opts Options) *property {
@@ -57,18 +58,29 @@ func newProperty(t *testing.T, newSemaphore func(limit int64) Semaphore, opts Op
 //
 // The script is then shortened here and not by rapid, which takes any failure
 // for the same, and stops at a script that does not fail each time, as what
-// happens at one instant need not happen in the same order again. So rapid is
-// told that the script fails when it asks again, and that no other does.
+// happens at one instant need not happen in the same order again. So rapid gets
+// no time for it, and when it plays the script again the answer is known.
 func (c *property) check(rt *rapid.T) {
+	s := c.scripts.Draw(rt, "script")
 	if c.shortest == nil {
-		if !c.fails(c.scripts.Draw(rt, "script"), 1) {
+		if !c.fails(s, 1) {
 			return
 		}
 		c.shorten()
+		c.shrinkTime = shrinkTime(0)
 	}
-	if c.told++; c.told <= 2 {
-		rt.Fatal(c.only)
+	rt.Fatal(c.only)
+}
+
+// shrinkTime sets the time that rapid has for shrinking, and returns what it
+// was.
+func shrinkTime(d time.Duration) (old time.Duration) {
+	f := flag.Lookup("rapid.shrinktime").Value
+	old = f.(flag.Getter).Get().(time.Duration)
+	if err := f.Set(d.String()); err != nil {
+		panic(err)
 	}
+	return old
 }
 
 // fails reports whether s shows, in one of a number of tries, a violation of the
@@ -89,21 +101,30 @@ func (c *property) fails(s script, tries int) bool {
 }
 
 // shorten takes out of the shortest script all actions that it fails without,
-// and makes the others simpler. It gives up when it takes long, as it does when
-// the semaphore hangs.
+// one by one and then two by two, and makes the others simpler. It gives up when
+// that takes long, as it does when the semaphore hangs.
 func (c *property) shorten() {
 	end := time.Now().Add(c.hang / 2)
+	try := func(s script) bool {
+		before := c.shortest
+		return time.Now().Before(end) && c.fails(s, s.tries()) && c.shortest != before
+	}
 	for again := true; again; {
 		again = false
 		for i := len(c.script.actions) - 1; i >= 0; i-- {
-			for _, s := range c.script.simpler(i) {
-				if time.Now().After(end) {
-					return
-				}
-				if before := c.shortest; c.fails(s, 20) && c.shortest != before {
-					again = true
-					break
-				}
+			again = try(c.script.without(i)) || again
+		}
+		for i := len(c.script.actions) - 1; i >= 0 && !again; i-- {
+			for j := i - 1; j >= 0 && !again; j-- {
+				again = try(c.script.without(i).without(j))
+			}
+		}
+	}
+	try(script{1, c.script.actions})
+	for i := range c.script.actions {
+		for _, simplify := range simplifications {
+			if s := c.script.clone(); simplify(&s.actions[i]) {
+				try(s)
 			}
 		}
 	}
@@ -112,6 +133,7 @@ func (c *property) shorten() {
 // report shows the shortest script found.
 func (c *property) report() {
 	if c.shortest != nil {
+		shrinkTime(c.shrinkTime)
 		fmt.Fprintf(c.t.Output(), "%v\n\n%s", c.shortest, c.shortest.code)
 	}
 }

@@ -161,7 +161,7 @@ func (m *model) Release(n int64) {
 
 // SetLimit changes the number of permits in circulation. Nothing in flight is
 // revoked. Waiters whose weight has become impossible fail, and those that fit
-// are granted.
+// are granted, all in one step.
 func (m *model) SetLimit(limit int64) {
 	if limit == m.limit {
 		return
@@ -416,7 +416,9 @@ func (m *model) happen(e event) {
 		m.contexts[e.i].end = deadlined
 	case withdraws:
 		m.leave(e.i, m.contexts[m.requests[e.i].context].end)
-		m.grant()
+		if !m.opts.Unfair { // or it wakes the next
+			m.grant()
+		}
 	case expires:
 		m.leave(e.i, timedOut)
 		m.grant()

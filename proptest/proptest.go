@@ -50,6 +50,10 @@ type Options struct {
 	// Duration is how long Stress runs. 0 means a second, or a tenth of that
 	// under -short. Check ignores it.
 	Duration time.Duration
+
+	// Seed makes Stress make the calls that it made when it named this seed. 0
+	// means another one each time. Check is told by rapid's flags.
+	Seed uint64
 }
 
 // What a semaphore may be able to do besides.

@@ -189,6 +189,17 @@ func (s *reference) TryAcquire(n int64) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.fault == checksOldLimit {
+		limit := s.limit
+		s.mu.Unlock()
+		for range 10 {
+			runtime.Gosched()
+		}
+		s.mu.Lock()
+		now := s.limit
+		s.limit = limit
+		defer func() { s.limit = now }()
+	}
 	if s.closed || !s.fits(n) || !s.open() && s.fault != tryBarges {
 		return false
 	}

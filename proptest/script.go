@@ -33,22 +33,37 @@ func (s script) GoString() string {
 	return fmt.Sprintf("limit %d, %d actions", s.limit, len(s.actions))
 }
 
-// simpler returns s without its action i, and then with a simpler action i.
-func (s script) simpler(i int) []script {
-	scripts := []script{{s.limit, slices.Delete(slices.Clone(s.actions), i, i+1)}}
-	for _, simplify := range []func(a *action){
-		func(a *action) { a.joined = false },
-		func(a *action) { a.context = 0 },
-		func(a *action) { a.wait = 0 },
-		func(a *action) { a.n = 1 },
-	} {
-		changed := script{s.limit, slices.Clone(s.actions)}
-		simplify(&changed.actions[i])
-		if changed.actions[i] != s.actions[i] {
-			scripts = append(scripts, changed)
-		}
+func (s script) clone() script { return script{s.limit, slices.Clone(s.actions)} }
+
+// without returns s without its action i.
+func (s script) without(i int) script {
+	s = s.clone()
+	s.actions = slices.Delete(s.actions, i, i+1)
+	return s
+}
+
+// tries is how often s is played before it counts as one that does not fail:
+// what happens at one instant need not happen in the same order again.
+func (s script) tries() int {
+	if slices.ContainsFunc(s.actions, func(a action) bool { return a.joined || a.op == clash }) {
+		return 20
 	}
-	return scripts
+	return 2
+}
+
+// simplifications make an action simpler, and report whether it was not so
+// already.
+var simplifications = [...]func(a *action) bool{
+	func(a *action) bool { return reset(&a.joined, false) },
+	func(a *action) bool { return reset(&a.context, 0) },
+	func(a *action) bool { return reset(&a.wait, 0) },
+	func(a *action) bool { return reset(&a.n, 1) },
+}
+
+func reset[T comparable](p *T, to T) bool {
+	changed := *p != to
+	*p = to
+	return changed
 }
 
 type op uint8

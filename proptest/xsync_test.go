@@ -107,3 +107,8 @@ func TestCheckXSync(t *testing.T) {
 	defer c.report()
 	rapid.Check(t, c.check)
 }
+
+// TestStressXSync shows that x/sync keeps what it promises when calls overlap.
+func TestStressXSync(t *testing.T) {
+	Stress(t, newXSync, xsyncOptions)
+}
