@@ -176,6 +176,23 @@ func TestGroupHasOneAfterFunc(t *testing.T) {
 	})
 }
 
+// That the group of one context is over makes no difference to another.
+func TestGroupOutlivesOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sem := semaphore.NewWeighted(1)
+		sem.TryAcquire(1)
+		a, b := newManual(sem), newManual(sem)
+		ofA, ofB := askAsync(a, sem, 1, semaphore.Forever), askAsync(b, sem, 1, semaphore.Forever)
+		ofA.Cancel()
+		another := askFunc(b, sem, 1, semaphore.Forever)
+		a.wantFuncs(t, "a", 1, 1)
+		b.wantFuncs(t, "b", 1, 0)
+		b.end(errCustom)
+		ofB.want(t, "b's first request", errCustom)
+		another.want(t, "b's second request", errCustom)
+	})
+}
+
 // An AfterFunc costs something, so there is none where nothing waits for it.
 func TestGroupIsNotMadeWithoutNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
