@@ -16,42 +16,56 @@ import (
 // TestBrokenIsFound runs histories on semaphores that are each broken in one
 // way, until the checker objects to one.
 func TestBrokenIsFound(t *testing.T) {
-	const atMost = 2000
 	for _, tt := range []struct {
 		name   string
-		waits  bool
-		broken func(*semaphore.Weighted) limiter
+		kind   kind
+		broken func(ours) limiter
 	}{
-		{"limit and permits in use in two words", false, func(s *semaphore.Weighted) limiter {
+		{"limit and permits in use in two words", notWaiting, func(s ours) limiter {
 			return newTwoWords(s.Stats().Limit, runtime.Gosched)
 		}},
-		{"try fails when it loses a race", false, func(s *semaphore.Weighted) limiter { return &hasty{Weighted: s} }},
-		{"release takes effect later", false, func(s *semaphore.Weighted) limiter { return late{s} }},
-		{"stats of two moments", false, func(s *semaphore.Weighted) limiter { return torn{s} }},
-		{"waiter that timed out stays queued", true, func(s *semaphore.Weighted) limiter { return abandoning{s} }},
+		{"try fails when it loses a race", notWaiting, func(s ours) limiter { return &hasty{ours: s} }},
+		{"try fails when it loses a race, unfair", unfair, func(s ours) limiter { return &hasty{ours: s} }},
+		{"release takes effect later", notWaiting, func(s ours) limiter { return late{s} }},
+		{"stats of two moments", notWaiting, func(s ours) limiter { return torn{s} }},
+		{"waiter that timed out stays queued", inOrder, func(s ours) limiter { return abandoning{s} }},
+		{"waiter that timed out stays queued, unfair", unfair, func(s ours) limiter { return abandoning{s} }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for seed := range uint64(atMost) {
-				sc := scriptFor(seed, tt.waits)
-				sc.maxWaiters = 0
-				ops := sc.run(tt.broken(semaphore.NewWeighted(sc.limit)))
-				if sc.check(ops) == porcupine.Illegal {
-					t.Logf("found by history %d", seed)
-					return
+			findBroken(t, tt.kind, func(sc script) limiter {
+				s, err := semaphore.New(semaphore.Config{Limit: sc.limit, Unfair: sc.unfair})
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			t.Errorf("%d histories got past the checker, want one found", atMost)
+				return tt.broken(ours{s})
+			})
 		})
 	}
+}
+
+// findBroken fails if no history on such a limiter, which has no bound on its
+// queue, is objected to.
+func findBroken(t *testing.T, k kind, broken func(sc script) limiter) {
+	const atMost = 2000
+	for seed := range uint64(atMost) {
+		sc := scriptFor(seed, k)
+		sc.maxWaiters = 0
+		sc.untilRest = 100 * time.Millisecond
+		if sc.check(sc.run(broken(sc))) == porcupine.Illegal {
+			t.Logf("found by history %d", seed)
+			return
+		}
+	}
+	t.Errorf("%d histories got past the checker, want one found", atMost)
 }
 
 // twoWords has the limit in one word and the permits in use in another, and
 // swaps the latter only. It looks right as long as nobody calls SetLimit.
 type twoWords struct {
-	*semaphore.Weighted // nil: requests that wait are beyond it
-	limit, inUse        atomic.Int64
-	closed              atomic.Bool
-	between             func() // runs when the limit was loaded
+	ours         // nil: requests that wait are beyond it
+	limit, inUse atomic.Int64
+	closed       atomic.Bool
+	between      func() // runs when the limit was loaded
 }
 
 func newTwoWords(limit int64, between func()) *twoWords {
@@ -109,31 +123,30 @@ func TestStaleLimitIsFound(t *testing.T) {
 			<-goOn
 		})
 	})
-	h := &history{begun: time.Now()}
-	acquirer, other := &client{id: 0, h: h, lim: s}, &client{id: 1, h: h, lim: s}
+	h := &history{script: script{limit: 1}, lim: s, begun: time.Now()}
+	acquirer, other := h.client(0), h.client(1)
 	var wg sync.WaitGroup
 	wg.Go(func() { acquirer.do(call{op: try, n: 1}, func() reply { return reply{ok: s.TryAcquire(1)} }) })
 	<-loaded
 	other.do(call{op: setLimit, n: 0}, func() (r reply) { s.SetLimit(0); return })
-	other.stats()
+	other.stats(stats)
 	close(goOn)
 	wg.Wait()
 
-	sc := script{limit: 1}
 	ops := append(acquirer.ops, other.ops...)
-	if got := sc.check(ops); got != porcupine.Illegal {
+	if got := h.check(ops); got != porcupine.Illegal {
 		t.Errorf("got %s, want %s\n%s", got, porcupine.Illegal, describe(ops))
 	}
 	// Without the look in between it might have acquired before SetLimit.
 	ops = append(acquirer.ops, other.ops[:1]...)
-	if got := sc.check(ops); got != porcupine.Ok {
+	if got := h.check(ops); got != porcupine.Ok {
 		t.Errorf("without Stats: got %s, want %s\n%s", got, porcupine.Ok, describe(ops))
 	}
 }
 
 // hasty refuses when another TryAcquire is under way.
 type hasty struct {
-	*semaphore.Weighted
+	ours
 	mu sync.Mutex
 }
 
@@ -147,12 +160,12 @@ func (s *hasty) TryAcquire(n int64) bool {
 }
 
 // late has Release return before the permits are back.
-type late struct{ *semaphore.Weighted }
+type late struct{ ours }
 
 func (s late) Release(n int64) { go s.Weighted.Release(n) }
 
 // torn puts its Stats together from two.
-type torn struct{ *semaphore.Weighted }
+type torn struct{ ours }
 
 func (s torn) Stats() semaphore.Stats {
 	limit := s.Weighted.Stats().Limit
@@ -163,13 +176,13 @@ func (s torn) Stats() semaphore.Stats {
 }
 
 // abandoning forgets a waiter that timed out, but leaves it in the queue.
-type abandoning struct{ *semaphore.Weighted }
+type abandoning struct{ ours }
 
 func (s abandoning) AcquireWithin(ctx context.Context, n int64, maxWait time.Duration) error {
 	if maxWait <= 0 {
 		return s.Weighted.AcquireWithin(ctx, n, maxWait)
 	}
-	p := s.AcquireAsync(ctx, n, semaphore.Forever)
+	p := s.Weighted.AcquireAsync(ctx, n, semaphore.Forever)
 	select {
 	case <-p.Done():
 		return p.Err()

@@ -15,6 +15,11 @@
 //	go test -histories=100000
 //	STRESS=10m go test -race -run=Stress
 //
-// An Unfair semaphore is left out while requests wait: whom it grants next is
-// not the model's to say.
+// An Unfair semaphore does not determine whom it grants next: a newcomer may pass
+// a waiter that is young, and one that is woken may come too late. Its model
+// allows whatever can come of that, and nothing else: no grant without permits
+// and none past a waiter that is old, no refusal without reason, hand-offs where
+// the semaphore promises them, and at rest nobody who waits for free permits. How
+// old a waiter is can be told from outside for asynchronous requests only: when a
+// blocking one was queued shows when it returns.
 package linearize

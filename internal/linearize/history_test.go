@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -27,55 +28,84 @@ type limiter interface {
 	Close()
 	Drain(ctx context.Context) error
 	AcquireWithin(ctx context.Context, n int64, maxWait time.Duration) error
-	AcquireAsync(ctx context.Context, n int64, maxWait time.Duration) *semaphore.Pending
+	AcquireAsync(ctx context.Context, n int64, maxWait time.Duration) undecided
 }
+
+// undecided is an asynchronous request, whatever limiter it was made to.
+type undecided interface {
+	Err() error
+	Cancel() bool
+}
+
+// ours is the semaphore as a limiter.
+type ours struct{ *semaphore.Weighted }
+
+func (s ours) AcquireAsync(ctx context.Context, n int64, maxWait time.Duration) undecided {
+	return s.Weighted.AcquireAsync(ctx, n, maxWait)
+}
+
+// young is Unfair's patience, and so not ours to choose.
+var young = flag.Duration("young", time.Millisecond, "for how `long` newcomers may pass a waiter")
+
+// kind is what histories of one kind have in common.
+type kind struct {
+	name   string
+	waits  bool // with requests that wait
+	unfair bool // on an Unfair semaphore
+}
+
+var (
+	notWaiting = kind{name: "not waiting"}
+	inOrder    = kind{name: "in order", waits: true}
+	unfair     = kind{name: "unfair", waits: true, unfair: true}
+)
 
 // script says what kind of history to run.
 type script struct {
-	goroutines, ops int
-	limit           int64
-	maxWaiters      int
-	waits           bool // with requests that wait
-	seed            uint64
-	closeAfter      int // ops, by goroutine 0; never if beyond
-	heaviest        int64
+	kind
+	goroutines, maxOps int
+	limit              int64
+	maxWaiters         int
+	seed               uint64
+	closeAfter         int // ops, by goroutine 0; never if beyond
+	heaviest           int64
+	untilRest          time.Duration // after which whoever still waits will wait for ever
 }
 
 // scriptFor draws a script. The same seed draws the same one; what the
 // goroutines then meet is up to the scheduler.
-func scriptFor(seed uint64, waits bool) script {
+func scriptFor(seed uint64, k kind) script {
 	r := rand.New(rand.NewPCG(seed, 0))
 	sc := script{
+		kind:       k,
 		goroutines: 3 + r.IntN(clients-2),
-		ops:        10 + r.IntN(21),
+		maxOps:     10 + r.IntN(21),
 		limit:      int64(r.IntN(5)),
-		waits:      waits,
 		seed:       seed,
 		heaviest:   int64(1 + r.IntN(3)),
+		untilRest:  10 * time.Second,
 	}
-	sc.closeAfter = r.IntN(4 * sc.ops)
+	sc.closeAfter = r.IntN(4 * sc.maxOps)
 	if r.IntN(2) == 0 {
 		sc.maxWaiters = 1 + r.IntN(2)
 	}
 	return sc
 }
 
-// history collects the operations of one run, with the times before and after.
+// history is one run.
 type history struct {
+	script
+	lim   limiter
 	begun time.Time
-	mu    sync.Mutex
-	ops   []porcupine.Operation
 }
 
 func (h *history) now() int64 { return int64(time.Since(h.begun)) }
 
-// client is one goroutine of a history.
+// client is one goroutine of a history, and notes its operations.
 type client struct {
+	*history
 	id   int
-	h    *history
-	lim  limiter
 	r    *rand.Rand
-	sc   script
 	held []int64 // weights granted to it and not released
 
 	ops []porcupine.Operation
@@ -83,9 +113,13 @@ type client struct {
 	pending *request // made by AcquireAsync and not answered yet
 }
 
+func (h *history) client(id int) *client {
+	return &client{history: h, id: id, r: rand.New(rand.NewPCG(h.seed, uint64(id)+1))}
+}
+
 // request is an asynchronous request under way.
 type request struct {
-	*semaphore.Pending
+	undecided
 	call     call  // the ask
 	at       int64 // when it was made
 	maxWait  time.Duration
@@ -93,53 +127,59 @@ type request struct {
 	canceled int64 // when cancel was called, or 0
 }
 
-// run plays the script on lim and returns the history.
-func (sc script) run(lim limiter) []porcupine.Operation {
-	h := &history{begun: time.Now()}
+// run plays the script on lim and returns the operations.
+func (sc script) run(lim limiter) (ops []porcupine.Operation) {
+	h := &history{script: sc, lim: lim, begun: time.Now()}
 	// They all begin within nanoseconds.
 	var ready atomic.Int32
 	var wg sync.WaitGroup
-	for id := range sc.goroutines {
-		c := &client{id: id, h: h, lim: lim, sc: sc, r: rand.New(rand.NewPCG(sc.seed, uint64(id)+1))}
+	cs := make([]*client, sc.goroutines)
+	for id := range cs {
+		c := h.client(id)
+		cs[id] = c
 		wg.Go(func() {
 			for ready.Add(1); ready.Load() < int32(sc.goroutines); {
 				runtime.Gosched()
 			}
-			for k := range sc.ops {
+			for k := range sc.maxOps {
 				if id == 0 && k == sc.closeAfter {
 					c.do(call{op: shut}, func() (r reply) { lim.Close(); return })
 				}
 				c.step()
 			}
 			c.end()
-			h.mu.Lock()
-			h.ops = append(h.ops, c.ops...)
-			h.mu.Unlock()
 		})
 	}
 	wg.Wait()
-	// At rest: what is in use now was lost.
-	last := &client{h: h, lim: lim}
-	last.stats()
-	return append(h.ops, last.ops...)
+	for _, c := range cs {
+		ops = append(ops, c.ops...)
+		c.ops = nil
+	}
+	last := h.client(clients)
+	if sc.waits {
+		ops = append(ops, last.reopen(cs)...)
+	}
+	last.stats(rest) // what is in use now was lost, and who waits was forgotten
+	return append(ops, last.ops...)
 }
 
 // do makes a call that takes effect at one instant.
 func (c *client) do(what call, f func() reply) reply {
-	what.client = c.id
-	op := porcupine.Operation{ClientId: c.id, Input: what}
-	op.Call = c.h.now()
+	from := c.now()
 	r := f()
-	op.Return = c.h.now()
-	op.Output = r
-	c.ops = append(c.ops, op)
+	c.note(what, r, from, c.now())
 	return r
 }
 
-// note records a part of a call, which took effect between from and to.
+// note records a call, or a part of one, which took effect between from and to.
 func (c *client) note(what call, r reply, from, to int64) {
-	what.client = c.id
-	c.ops = append(c.ops, porcupine.Operation{ClientId: c.id, Input: what, Output: r, Call: from, Return: to})
+	what.client, what.from, what.to = c.id, from, to
+	c.ops = append(c.ops, what.returned(r))
+}
+
+// returned is the call as porcupine wants it.
+func (c call) returned(r reply) porcupine.Operation {
+	return porcupine.Operation{ClientId: c.client, Input: c, Output: r, Call: c.from, Return: c.to}
 }
 
 // step makes a random call.
@@ -147,17 +187,31 @@ func (c *client) step() {
 	if c.r.IntN(4) == 0 {
 		runtime.Gosched()
 	}
-	kinds := []func(){c.try, c.try, c.release, c.release, c.setLimit, c.stats, c.drain, c.refuse}
-	if c.sc.waits {
-		kinds = []func(){c.try, c.release, c.release, c.release, c.setLimit, c.stats, c.drain, c.refuse, c.wait, c.wait, c.async, c.async}
+	if c.unfair && c.r.IntN(30) == 0 {
+		c.grow()
 	}
-	kinds[c.r.IntN(len(kinds))]()
+	look := func() { c.stats(stats) }
+	calls := []func(){c.try, c.try, c.release, c.release, c.changeLimit, look, c.drain, c.refuse}
+	if c.waits {
+		calls = []func(){c.try, c.release, c.release, c.release, c.changeLimit, look, c.drain, c.refuse, c.wait, c.wait, c.async, c.async}
+	}
+	calls[c.r.IntN(len(calls))]()
 }
 
-func (c *client) weight() int64 { return c.r.Int64N(c.sc.heaviest + 1) }
+// grow has whoever waits grow old, and then tries to pass.
+func (c *client) grow() {
+	if c.pending == nil {
+		c.async()
+	}
+	time.Sleep(*young)
+	c.try()
+}
 
-func (c *client) try() {
-	n := c.weight()
+func (c *client) weight() int64 { return c.r.Int64N(c.heaviest + 1) }
+
+func (c *client) try() { c.tryFor(c.weight()) }
+
+func (c *client) tryFor(n int64) {
 	if c.do(call{op: try, n: n}, func() reply { return reply{ok: c.lim.TryAcquire(n)} }).ok {
 		c.held = append(c.held, n)
 	}
@@ -167,7 +221,7 @@ func (c *client) try() {
 // much; or, if it holds nothing, it looks at Stats.
 func (c *client) release() {
 	if len(c.held) == 0 {
-		c.stats()
+		c.stats(stats)
 		return
 	}
 	k := c.r.IntN(len(c.held))
@@ -176,13 +230,14 @@ func (c *client) release() {
 	c.do(call{op: release, n: n}, func() (r reply) { c.lim.Release(n); return })
 }
 
-func (c *client) setLimit() {
-	n := c.r.Int64N(5)
+func (c *client) changeLimit() { c.setLimit(c.r.Int64N(5)) }
+
+func (c *client) setLimit(n int64) {
 	c.do(call{op: setLimit, n: n}, func() (r reply) { c.lim.SetLimit(n); return })
 }
 
-func (c *client) stats() {
-	c.do(call{op: stats}, func() reply { return reply{stats: c.lim.Stats()} })
+func (c *client) stats(o op) semaphore.Stats {
+	return c.do(call{op: o}, func() reply { return reply{stats: c.lim.Stats()} }).stats
 }
 
 // drain is a Drain, whose context has ended or, where the script lets calls
@@ -190,16 +245,16 @@ func (c *client) stats() {
 func (c *client) drain() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	from := c.h.now()
+	from := c.now()
 	var canceled atomic.Int64
-	end := func() { canceled.Store(c.h.now()); cancel() }
-	if c.sc.waits && c.r.IntN(2) == 0 {
+	end := func() { canceled.Store(c.now()); cancel() }
+	if c.waits && c.r.IntN(2) == 0 {
 		defer time.AfterFunc(c.patience(), end).Stop()
 	} else {
 		end()
 	}
 	ok := c.lim.Drain(ctx) == nil
-	since, to := from, c.h.now()
+	since, to := from, c.now()
 	if !ok {
 		since = canceled.Load()
 	}
@@ -213,16 +268,16 @@ func (c *client) refuse() {
 		c.collect()
 		return
 	}
-	c.acquire(context.Background(), 0, new(atomic.Int64))
+	c.acquire(context.Background(), c.weight(), 0, new(atomic.Int64))
 }
 
 // acquire makes a request and waits for its outcome. The time at which ctx is
 // canceled is in canceled.
-func (c *client) acquire(ctx context.Context, maxWait time.Duration, canceled *atomic.Int64) {
-	what := call{op: ask, n: c.weight(), waits: maxWait > 0}
-	from := c.h.now()
+func (c *client) acquire(ctx context.Context, n int64, maxWait time.Duration, canceled *atomic.Int64) {
+	what := call{op: ask, n: n, waits: maxWait > 0}
+	from := c.now()
 	err := c.lim.AcquireWithin(ctx, what.n, maxWait)
-	c.note(what, reply{}, from, c.h.now())
+	c.note(what, reply{}, from, c.now())
 	c.answered(what, err, from, maxWait, canceled.Load())
 }
 
@@ -243,9 +298,11 @@ func (c *client) answered(ask call, err error, from int64, maxWait time.Duration
 	case err == context.Canceled:
 		since = max(since, canceled)
 	}
-	c.note(call{op: answer, n: ask.n}, reply{err: err}, since, c.h.now())
+	c.note(call{op: answer, n: ask.n}, reply{err: err}, since, c.now())
 	if err == nil {
 		c.held = append(c.held, ask.n)
+	} else {
+		c.stats(stats) // what its leaving has brought, before others make up for it
 	}
 }
 
@@ -262,13 +319,13 @@ func (c *client) wait() {
 	}
 	var canceled atomic.Int64
 	if c.r.IntN(2) == 0 {
-		c.acquire(context.Background(), c.patience(), &canceled)
+		c.acquire(context.Background(), c.weight(), c.patience(), &canceled)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	defer time.AfterFunc(c.patience(), func() { canceled.Store(c.h.now()); cancel() }).Stop()
-	c.acquire(ctx, semaphore.Forever, &canceled)
+	defer time.AfterFunc(c.patience(), func() { canceled.Store(c.now()); cancel() }).Stop()
+	c.acquire(ctx, c.weight(), semaphore.Forever, &canceled)
 }
 
 // async makes an asynchronous request, or goes on with the one it has made.
@@ -279,7 +336,7 @@ func (c *client) async() {
 			c.collect()
 		case 1:
 			if c.pending.canceled == 0 {
-				c.pending.canceled = c.h.now()
+				c.pending.canceled = c.now()
 				c.pending.cancel()
 			}
 		default:
@@ -288,13 +345,13 @@ func (c *client) async() {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &request{call: call{op: ask, n: c.weight(), waits: true}, maxWait: semaphore.Forever, cancel: cancel}
+	p := &request{call: call{op: ask, n: c.weight(), waits: true, async: true}, maxWait: semaphore.Forever, cancel: cancel}
 	if c.r.IntN(2) == 0 {
 		p.maxWait = c.patience()
 	}
 	c.do(p.call, func() (r reply) {
-		p.at = c.h.now()
-		p.Pending = c.lim.AcquireAsync(ctx, p.call.n, p.maxWait)
+		p.at = c.now()
+		p.undecided = c.lim.AcquireAsync(ctx, p.call.n, p.maxWait)
 		return
 	})
 	c.pending = p
@@ -302,9 +359,9 @@ func (c *client) async() {
 
 // peek looks whether the pending request is decided.
 func (c *client) peek() {
-	from := c.h.now()
+	from := c.now()
 	if err := c.pending.Err(); err == semaphore.ErrPending {
-		c.note(call{op: pending}, reply{}, from, c.h.now())
+		c.note(call{op: pending}, reply{}, from, c.now())
 	} else {
 		c.settle(err)
 	}
@@ -313,12 +370,12 @@ func (c *client) peek() {
 // collect ends the pending request: withdraws it or learns its outcome.
 func (c *client) collect() {
 	p := c.pending
-	from := c.h.now()
+	from := c.now()
 	if p.Cancel() {
-		if p.canceled == 0 {
-			p.canceled = from
-		}
-		c.settle(context.Canceled)
+		c.note(call{op: withdraw}, reply{}, from, c.now())
+		c.pending = nil
+		p.cancel()
+		c.stats(stats)
 		return
 	}
 	c.settle(p.Err())
@@ -343,7 +400,8 @@ func (c *client) end() {
 
 // check reports whether a history is linearizable.
 func (sc script) check(ops []porcupine.Operation) porcupine.CheckResult {
-	return porcupine.CheckOperationsTimeout(model(state{limit: sc.limit, maxWaiters: sc.maxWaiters}), ops, time.Minute)
+	initial := state{limit: sc.limit, maxWaiters: sc.maxWaiters, unfair: sc.unfair}
+	return porcupine.CheckOperationsTimeout(model(initial), ops, time.Minute)
 }
 
 // describe lists a history in the order of the calls.

@@ -20,14 +20,14 @@ func TestMain(m *testing.M) {
 var histories = flag.Int("histories", 500, "how many `histories` of each kind to run")
 
 func TestHistories(t *testing.T) {
-	inBothKinds(t, func(t *testing.T, waits bool) {
+	inEachKind(t, func(t *testing.T, k kind) {
 		var seen tally
 		for seed := range uint64(*histories) {
-			seen.add(linearizable(t, seed, waits))
+			seen.add(linearizable(t, seed, k))
 		}
 		t.Logf("%+v", seen)
 		if *histories >= 500 {
-			seen.require(t, waits)
+			seen.require(t, k)
 		}
 	})
 }
@@ -37,36 +37,37 @@ func TestStressHistories(t *testing.T) {
 	if os.Getenv("STRESS") == "" {
 		t.Skip("STRESS is not set")
 	}
-	each, err := time.ParseDuration(os.Getenv("STRESS"))
+	total, err := time.ParseDuration(os.Getenv("STRESS"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	inBothKinds(t, func(t *testing.T, waits bool) {
+	inEachKind(t, func(t *testing.T, k kind) {
 		first := uint64(time.Now().UnixNano())
 		seed := first
-		for begun := time.Now(); time.Since(begun) < each/2; seed++ {
-			linearizable(t, seed, waits)
+		for begun := time.Now(); time.Since(begun) < total/3; seed++ {
+			linearizable(t, seed, k)
 		}
 		t.Logf("%d histories, from %d on", seed-first, first)
 	})
 }
 
-func inBothKinds(t *testing.T, test func(t *testing.T, waits bool)) {
-	t.Run("not waiting", func(t *testing.T) { test(t, false) })
-	t.Run("waiting", func(t *testing.T) { test(t, true) })
+func inEachKind(t *testing.T, test func(t *testing.T, k kind)) {
+	for _, k := range []kind{notWaiting, inOrder, unfair} {
+		t.Run(k.name, func(t *testing.T) { test(t, k) })
+	}
 }
 
 // linearizable runs a history on the semaphore and returns it.
-func linearizable(t *testing.T, seed uint64, waits bool) []porcupine.Operation {
+func linearizable(t *testing.T, seed uint64, k kind) (script, []porcupine.Operation) {
 	t.Helper()
-	sc := scriptFor(seed, waits)
-	s, err := semaphore.New(semaphore.Config{Limit: sc.limit, MaxWaiters: sc.maxWaiters})
+	sc := scriptFor(seed, k)
+	s, err := semaphore.New(semaphore.Config{Limit: sc.limit, MaxWaiters: sc.maxWaiters, Unfair: sc.unfair})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ops := sc.run(s)
+	ops := sc.run(ours{s})
 	if got := sc.check(ops); got != porcupine.Ok {
 		t.Fatalf("history of %+v: got %s, want %s\n%s", sc, got, porcupine.Ok, describe(ops))
 	}
-	return ops
+	return sc, ops
 }

@@ -17,11 +17,17 @@ type tally struct {
 	granted, canceled        int
 	timedOut, queueFull      int
 	evicted, closed, pending int
+	withdrawn                int
 	waiting, idle            int
+	passed                   int // histories in which somebody passed another
 }
 
-func (y *tally) add(ops []porcupine.Operation) {
+func (y *tally) add(sc script, ops []porcupine.Operation) {
 	y.ops += len(ops)
+	if sc.unfair {
+		sc.unfair = false
+		count(sc.check(ops) == porcupine.Illegal, &y.passed, nil)
+	}
 	for i, o := range ops {
 		for _, p := range ops[:i] {
 			if o.ClientId != p.ClientId && o.Call <= p.Return && p.Call <= o.Return {
@@ -39,6 +45,8 @@ func (y *tally) add(ops []porcupine.Operation) {
 			count(r.ok, &y.idle, nil)
 		case pending:
 			y.pending++
+		case withdraw:
+			y.withdrawn++
 		case answer:
 			switch r.err {
 			case nil:
@@ -67,14 +75,18 @@ func count(is bool, yes, no *int) {
 }
 
 // require fails if something was hardly met.
-func (y *tally) require(t *testing.T, waits bool) {
+func (y *tally) require(t *testing.T, k kind) {
 	t.Helper()
 	met := map[string]int{
 		"overlaps": y.overlaps, "tries": y.tries, "refusals": y.refusals, "debts": y.debts, "granted": y.granted,
 		"timed out": y.timedOut, "exceeds limit": y.evicted, "closed": y.closed, "idle": y.idle,
 	}
-	if waits {
+	if k.waits {
 		met["canceled"], met["queue full"], met["pending"], met["waiting"] = y.canceled, y.queueFull, y.pending, y.waiting
+		met["withdrawn"] = y.withdrawn
+	}
+	if k.unfair {
+		met["passed"] = y.passed
 	}
 	for what, n := range met {
 		if n < 20 {
