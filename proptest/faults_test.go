@@ -68,33 +68,35 @@ const (
 	forgetsUnlock          fault = "a full queue leaves the mutex locked"
 )
 
-// bare hides what only this library's semaphores show, so that a fault has to
-// be found from its consequences.
-type bare struct {
-	Semaphore
-	timed
-	resizable
-	closable
-	drainable
-}
-
-// broken returns a constructor of references with the fault.
-func broken(f fault, opts Options, stats bool) func(limit int64) Semaphore {
-	return func(limit int64) Semaphore {
-		s := &reference{fault: f, limit: limit, maxWaiters: opts.MaxWaiters, unfair: opts.Unfair}
-		if stats {
-			return s
-		}
-		return bare{s, s, s, s, s}
-	}
-}
-
-var faultTable = []struct {
+// broken is a reference with a fault, and the invariant that must be found
+// broken.
+type broken struct {
 	fault     fault
 	invariant string
 	opts      Options
-	stats     bool // the fault is in what Stats says, or in which error is returned
-}{
+	stats     bool // with its Stats, as the fault is in what that says
+}
+
+// new returns one of the limit. What only this library's semaphores show is
+// hidden, unless stats are wanted, so that the fault has to be found from its
+// consequences.
+func (b broken) new(limit int64) Semaphore {
+	s := &reference{fault: b.fault, limit: limit, maxWaiters: b.opts.MaxWaiters, unfair: b.opts.Unfair}
+	if b.stats {
+		return s
+	}
+	return struct {
+		Semaphore
+		timed
+		resizable
+		closable
+		drainable
+	}{s, s, s, s, s}
+}
+
+// checkTable says which invariant a fault breaks under Check: one of them, as some
+// break several.
+var checkTable = []broken{
 	{fault: leavesBody, invariant: conservation},
 	{fault: leavesBody, invariant: layout, stats: true},
 	{fault: losesUncollectedGrant, invariant: conservation},
@@ -145,14 +147,14 @@ var faultTable = []struct {
 // is switched on.
 func TestCheckReference(t *testing.T) {
 	for _, opts := range []Options{{}, {MaxWaiters: 2}, {Unfair: true}} {
-		Check(t, broken("", opts, true), opts)
+		Check(t, broken{opts: opts, stats: true}.new, opts)
 	}
 }
 
 func TestCheckFindsFaults(t *testing.T) {
-	for _, test := range faultTable {
+	for _, test := range checkTable {
 		t.Run(string(test.fault)+"/"+test.invariant, func(t *testing.T) {
-			c := newProperty(t, broken(test.fault, test.opts, test.stats), test.opts)
+			c := newProperty(t, test.new, test.opts)
 			c.find(test.invariant)
 			v := c.shortest
 			switch {
@@ -170,39 +172,37 @@ func TestCheckFindsFaults(t *testing.T) {
 // TestStressReference shows that Stress finds no fault before one is switched on.
 func TestStressReference(t *testing.T) {
 	for _, opts := range []Options{{}, {MaxWaiters: 2}, {Unfair: true}} {
-		Stress(t, broken("", opts, true), opts)
+		Stress(t, broken{opts: opts, stats: true}.new, opts)
 	}
 }
 
+// stressTable says which invariant a fault breaks under Stress.
+var stressTable = []broken{
+	{fault: checksThenParks, invariant: delivery},
+	{fault: checksThenTakes, invariant: conservation},
+	{fault: checksOldLimit, invariant: conservation},
+	{fault: losesConcurrentRelease, invariant: conservation, stats: true},
+	{fault: forgetsUnlock, invariant: lockOrder, opts: Options{MaxWaiters: 1}},
+	// Check finds these too. A permit lost looks like a grant lost to all
+	// who only see that they wait; Stats tells.
+	{fault: losesUncollectedGrant, invariant: delivery},
+	{fault: losesUncollectedGrant, invariant: conservation, stats: true},
+	{fault: losesGrantOnExpiry, invariant: conservation, stats: true},
+	{fault: leavesSilently, invariant: delivery},
+	{fault: wakesWithoutPermit, invariant: conservation},
+	{fault: wakesOne, invariant: delivery},
+	{fault: tryBarges, invariant: noBarging},
+	{fault: acquireBarges, invariant: noBarging},
+	{fault: passesHeavyHead, invariant: noBarging},
+	{fault: starves, invariant: noBarging, opts: Options{Unfair: true}},
+	{fault: ignoresEndedContext, invariant: singleOutcome},
+	{fault: growsSilently, invariant: delivery},
+	{fault: drainsEarly, invariant: conservation},
+	{fault: leavesGoroutine, invariant: delivery, opts: Options{Duration: time.Millisecond}},
+}
+
 func TestStressFindsFaults(t *testing.T) {
-	for _, test := range []struct {
-		fault     fault
-		invariant string
-		opts      Options
-		stats     bool
-	}{
-		{fault: checksThenParks, invariant: delivery},
-		{fault: checksThenTakes, invariant: conservation},
-		{fault: checksOldLimit, invariant: conservation},
-		{fault: losesConcurrentRelease, invariant: conservation, stats: true},
-		{fault: forgetsUnlock, invariant: lockOrder, opts: Options{MaxWaiters: 1}},
-		// Check finds these too. A permit lost looks like a grant lost to all
-		// who only see that they wait; Stats tells.
-		{fault: losesUncollectedGrant, invariant: delivery},
-		{fault: losesUncollectedGrant, invariant: conservation, stats: true},
-		{fault: losesGrantOnExpiry, invariant: conservation, stats: true},
-		{fault: leavesSilently, invariant: delivery},
-		{fault: wakesWithoutPermit, invariant: conservation},
-		{fault: wakesOne, invariant: delivery},
-		{fault: tryBarges, invariant: noBarging},
-		{fault: acquireBarges, invariant: noBarging},
-		{fault: passesHeavyHead, invariant: noBarging},
-		{fault: starves, invariant: noBarging, opts: Options{Unfair: true}},
-		{fault: ignoresEndedContext, invariant: singleOutcome},
-		{fault: growsSilently, invariant: delivery},
-		{fault: drainsEarly, invariant: conservation},
-		{fault: leavesGoroutine, invariant: delivery, opts: Options{Duration: time.Millisecond}},
-	} {
+	for _, test := range stressTable {
 		t.Run(string(test.fault), func(t *testing.T) {
 			opts := test.opts
 			if opts.Duration == 0 {
@@ -211,7 +211,7 @@ func TestStressFindsFaults(t *testing.T) {
 			// Which invariant a fault breaks first depends on who comes first.
 			var seen []string
 			for range 20 {
-				s := newStress(broken(test.fault, opts, test.stats), opts)
+				s := newStress(test.new, opts)
 				s.patience = 500 * time.Millisecond
 				v := s.run()
 				if v == nil {
@@ -233,7 +233,7 @@ func TestStressFindsFaults(t *testing.T) {
 // take long.
 func TestCheckFindsHangs(t *testing.T) {
 	opts := Options{MaxWaiters: 1}
-	c := newProperty(t, broken(forgetsUnlock, opts, false), opts)
+	c := newProperty(t, broken{fault: forgetsUnlock, opts: opts}.new, opts)
 	c.hang = time.Second
 	c.find(lockOrder)
 	if c.shortest == nil {
@@ -245,7 +245,7 @@ func TestCheckFindsHangs(t *testing.T) {
 // each time and without failing the test.
 func (c *property) find(invariant string) {
 	for name, value := range map[string]string{
-		"rapid.checks": "50000", "rapid.seed": "1", "rapid.nofailfile": "true", "rapid.shrinktime": "0s",
+		"rapid.checks": "200000", "rapid.seed": "1", "rapid.nofailfile": "true", "rapid.shrinktime": "0s",
 	} {
 		old := flag.Lookup(name).Value.String()
 		if err := flag.Set(name, value); err != nil {

@@ -16,10 +16,13 @@ func (r *round) gather() *violation {
 		return violated(conservation, "TryAcquire(%d) = false on a semaphore that nobody uses", r.limit)
 	}
 	r.inside.Store(r.limit)
+	var cancel context.CancelFunc
+	r.shared, cancel = context.WithCancel(context.Background())
+	defer cancel()
 	var missing sync.WaitGroup
 	all := make(chan struct{})
 	for i, free := 0, r.limit; free > 0 && (r.opts.MaxWaiters == 0 || i < r.opts.MaxWaiters); i++ {
-		n := 1 + r.rng.Int64N(free)
+		n := 1 + r.rng.Int64N(min(free, 6))
 		free -= n
 		rng := r.fork()
 		missing.Add(1)
@@ -42,6 +45,7 @@ func (r *round) gather() *violation {
 		}
 	}
 	yield(r.rng)
+	r.start(cancel)
 	r.letGo()
 
 	granted := make(chan struct{})
@@ -98,11 +102,15 @@ func (r *round) patient(n int64, rng *rand.Rand) error {
 	return r.Acquire(context.Background(), n)
 }
 
-// impatient asks for n permits with a context that ends soon, and returns what
-// it gets.
+// impatient asks for n permits with a context that ends soon, for it alone or
+// for many, and returns what it gets.
 func (r *round) impatient(n int64, rng *rand.Rand) {
-	ctx, cancel := context.WithTimeout(context.Background(), wait(rng))
-	defer cancel()
+	ctx := r.shared
+	if rng.IntN(2) == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, wait(rng))
+		defer cancel()
+	}
 	q := &query{ctx: ctx, n: n, wait: never, err: r.Acquire(ctx, n)}
 	r.outcome(q, rng)
 }

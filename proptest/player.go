@@ -135,7 +135,7 @@ func (p *player) playAll() *violation {
 
 // step plays one action, after a rest unless it is joined to the one before.
 func (p *player) step(a action) *violation {
-	if a.op == pass || !a.joined || p.joined == longest || len(p.worlds.all) > crowd {
+	if a.op == pass || !a.joined || p.joined == longest || len(p.worlds.all) > tooMany {
 		if v := p.rest(); v != nil {
 			return v
 		}

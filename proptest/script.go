@@ -137,8 +137,8 @@ const choices = 8
 // the orders in which they and their consequences may come are too many.
 const longest = 3
 
-// crowd is how many worlds are too many for another action at the same instant.
-const crowd = 20
+// tooMany is how many worlds are too many for another action at the same instant.
+const tooMany = 20
 
 var (
 	limits = rapid.SampledFrom([]int64{1, 2, 3, 4, 0, math.MaxInt64})

@@ -53,6 +53,9 @@ func newStress(newSemaphore func(limit int64) Semaphore, opts Options) *stress {
 	return &stress{newSemaphore: newSemaphore, opts: opts, patience: 20 * time.Second}
 }
 
+// crowd is a limit that makes a round a large one: of some hundred requests.
+const crowd = 2000
+
 // run plays rounds and returns the first violation.
 func (s *stress) run() (v *violation) {
 	name := fmt.Sprintf("stress %#x", s.opts.Seed)
@@ -62,7 +65,12 @@ func (s *stress) run() (v *violation) {
 		var sem abilities
 		var limit int64
 		for v == nil && time.Now().Before(end) {
-			if s.rounds++; sem.Semaphore == nil || rng.IntN(20) == 0 {
+			s.rounds++
+			if rng.IntN(100) == 0 {
+				v = newRound(s, abilitiesOf(s.newSemaphore(crowd)), crowd, rng).gather()
+				continue
+			}
+			if sem.Semaphore == nil || rng.IntN(20) == 0 {
 				limit = 1 + rng.Int64N(6)
 				sem = abilitiesOf(s.newSemaphore(limit))
 			}

@@ -198,20 +198,22 @@ func (m *model) clone() *model {
 	return &c
 }
 
-// key tells m from the other worlds of the script: they have had the same calls
-// with the same arguments.
+// key tells m from the other worlds of the script, which have had the same calls
+// with the same arguments, not more than a byte can count.
 func (m *model) key() string {
 	b := make([]byte, 0, 128)
 	b = binary.LittleEndian.AppendUint64(b, uint64(m.inUse))
+	b = append(b, byte(len(m.queue)))
 	for _, i := range m.queue {
-		b = append(b, byte(i), byte(i>>8))
+		b = append(b, byte(i))
 	}
 	for i := range m.requests {
 		r := &m.requests[i]
-		b = append(b, byte(r.phase), byte(r.outcome))
+		silent := byte(0)
 		if r.silent {
-			b = append(b, 1)
+			silent = 1
 		}
+		b = append(b, byte(r.phase), byte(r.outcome), silent)
 	}
 	for i := range m.contexts {
 		b = append(b, byte(m.contexts[i].end))

@@ -1,0 +1,39 @@
+package proptest
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestReadmeNamesEveryFault keeps the page that says which broken version proves
+// which test in step with the tests.
+func TestReadmeNamesEveryFault(t *testing.T) {
+	want := map[string][]string{}
+	for _, b := range slices.Concat(checkTable, stressTable) {
+		if !slices.Contains(want[b.invariant], string(b.fault)) {
+			want[b.invariant] = append(want[b.invariant], string(b.fault))
+		}
+	}
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(readme)) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		faults, found := want[cells[0]]
+		if !found || len(cells) != 4 {
+			continue
+		}
+		if diff := cmp.Diff(faults, strings.Split(cells[3], " · ")); diff != "" {
+			t.Errorf("%s (-tests +README.md):\n%s", cells[0], diff)
+		}
+		delete(want, cells[0])
+	}
+	for invariant := range want {
+		t.Errorf("README.md has no row for %q", invariant)
+	}
+}
