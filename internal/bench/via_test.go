@@ -2,6 +2,8 @@ package bench
 
 import (
 	"context"
+	"io"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 
@@ -16,10 +18,7 @@ var vias = []struct {
 	listener event.Listener
 	call     func(ctx context.Context, b *bulkhead.Bulkhead[int], handle bulkhead.Any) error
 }{
-	{name: "execute", call: func(ctx context.Context, b *bulkhead.Bulkhead[int], _ bulkhead.Any) error {
-		_, err := b.Execute(ctx, nothing)
-		return err
-	}},
+	{name: "execute", call: execute},
 	{name: "fresh-handle", call: func(ctx context.Context, b *bulkhead.Bulkhead[int], _ bulkhead.Any) error {
 		_, err := b.Weighing(1).Execute(ctx, nothing)
 		return err
@@ -41,10 +40,16 @@ var vias = []struct {
 		_, err := b.ExecuteAsync(ctx, nothing).Get(ctx)
 		return err
 	}},
-	{name: "execute-listened", listener: counting(), call: func(ctx context.Context, b *bulkhead.Bulkhead[int], _ bulkhead.Any) error {
-		_, err := b.Execute(ctx, nothing)
-		return err
-	}},
+	{name: "execute-listened", listener: counting(), call: execute},
+	{name: "execute-counters", listener: event.NewCounters().Listener(), call: execute},
+	{name: "execute-ring", listener: event.NewRing(100).Listener(), call: execute},
+	{name: "execute-stream", listener: event.NewStream(100).Listener(), call: execute},                          // which nobody reads
+	{name: "execute-slog", listener: event.Slog(slog.New(slog.NewTextHandler(io.Discard, nil))), call: execute}, // nothing to log
+}
+
+func execute(ctx context.Context, b *bulkhead.Bulkhead[int], _ bulkhead.Any) error {
+	_, err := b.Execute(ctx, nothing)
+	return err
 }
 
 // counting is about the least that a listener can do.
