@@ -101,7 +101,7 @@ func BenchmarkExpire(b *testing.B) {
 // order costs, and Unfair saves. Among the contenders here are those that let
 // newcomers in.
 func BenchmarkSaturated(b *testing.B) {
-	for _, workers := range []int{16, 1024} {
+	for _, workers := range []int{8, 16, 64, 1024} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
 			run(b, limiters, func(b *testing.B, newLimiter limiterFunc) {
 				ctx, cancel := context.WithCancel(b.Context())
