@@ -18,6 +18,8 @@ package semaphore
 // And the free count, not the count in use, is the word: an acquirer that had
 // loaded a limit of 10 and then swapped a count in use would succeed after
 // SetLimit(5) has returned.
+//
+// proptest/promela/semaphore.pml is the checked model of this protocol.
 const (
 	shut int64 = -1
 	slow int64 = -2

@@ -24,6 +24,8 @@ import (
 //     the front. It would not do to leave that to the woken waiter: a heavy one,
 //     whose permits light newcomers keep from ever coming together, is never
 //     woken.
+//
+// The UNFAIR of proptest/promela/semaphore.pml is the checked model of this.
 const patience = int64(time.Millisecond)
 
 // handOff, as the time now of grantLocked, is a time at which nobody is young.
