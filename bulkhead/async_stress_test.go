@@ -21,7 +21,7 @@ import (
 // count while they run; and when all is over, the events must add up for every
 // listener, every permit must be back and every goroutine gone.
 //
-// It plays one round, or as many as fit into STRESS, such as 1m.
+// It plays one round, fair and unfair, or as many as fit into STRESS, such as 1m.
 func TestStressAsync(t *testing.T) {
 	long, err := time.ParseDuration(cmp.Or(os.Getenv("STRESS"), "0s"))
 	if err != nil {
@@ -30,10 +30,12 @@ func TestStressAsync(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
 	start := time.Now()
 	for round := uint64(0); round == 0 || time.Since(start) < long; round++ {
-		newAsyncStress(t, round).play()
-		wantGoroutines(t, goroutines)
-		if t.Failed() {
-			t.Fatalf("in round %d", round)
+		for _, unfair := range []bool{false, true} {
+			newAsyncStress(t, round, unfair).play()
+			wantGoroutines(t, goroutines)
+			if t.Failed() {
+				t.Fatalf("in round %d, unfair: %v", round, unfair)
+			}
 		}
 	}
 }
@@ -53,7 +55,7 @@ type asyncStress struct {
 // The limit varies between half of this and this.
 const stressLimit = 8
 
-func newAsyncStress(t *testing.T, round uint64) *asyncStress {
+func newAsyncStress(t *testing.T, round uint64, unfair bool) *asyncStress {
 	s := &asyncStress{t: t, round: round}
 	misbehaves := event.All(func(context.Context, event.Record) {
 		if s.quiet.Load() {
@@ -71,6 +73,7 @@ func newAsyncStress(t *testing.T, round uint64) *asyncStress {
 		MaxConcurrent: stressLimit,
 		MaxWait:       300 * time.Microsecond,
 		MaxQueue:      30,
+		Unfair:        unfair,
 		Listener:      event.Join(s.told.listener(), misbehaves),
 	})
 	return s

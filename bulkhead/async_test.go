@@ -241,6 +241,144 @@ func labelsOfGoroutine(context.Context) (string, error) {
 
 // Faults of asynchronous bulkheads that were reported in public.
 
+func TestExpiredAsyncCallersLeaveNoPermitBehind(t *testing.T) {
+	// failsafe-lib/failsafe#393, #400
+	cfg := bulkhead.Config{MaxConcurrent: 8, MaxWait: 20 * time.Millisecond}
+	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
+		for range 100 {
+			leave := make(chan struct{})
+			var running, expired, next []*bulkhead.Future[int]
+			for range 8 {
+				running = append(running, b.ExecuteAsync(t.Context(), until(leave)))
+			}
+			for range 8 {
+				expired = append(expired, b.ExecuteAsync(t.Context(), never(t)))
+			}
+			for _, f := range expired {
+				if _, err := f.Get(t.Context()); !errors.Is(err, bulkhead.ErrFull) {
+					t.Errorf("a call beyond the limit: %v, want ErrFull", err)
+				}
+			}
+			if s := b.Stats(); s.Waiting != 0 || s.Active != 8 {
+				t.Errorf("right after the time-outs, Stats = %+v, want 8 active and nobody waiting", s)
+			}
+			close(leave)
+			b.Drain(t.Context())
+			for range 8 {
+				next = append(next, b.ExecuteAsync(t.Context(), answer))
+			}
+			for _, f := range append(running, next...) {
+				if got, err := f.Get(t.Context()); got != 42 || err != nil {
+					t.Errorf("one of the others: %v, %v, want 42, nil", got, err)
+				}
+			}
+			synctest.Wait()
+			got := told.check(t, 24, 24).calls
+			if got[event.KindFinished] != 16 || got[event.KindRejected] != 8 {
+				t.Errorf("told %v, want 16 finished and 8 rejected", got)
+			}
+		}
+	})
+}
+
+// Whoever gives up on a permit by a timer of his own, and comes too late, has it.
+func TestOwnTimeoutAroundAPendingPermit(t *testing.T) {
+	// Kotlin/kotlinx.coroutines#2233
+	cfg := bulkhead.Config{MaxConcurrent: 10, MaxWait: bulkhead.Forever}
+	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
+		var callers sync.WaitGroup
+		for i := range 1000 {
+			callers.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				p := b.AcquireAsync(t.Context())
+				select {
+				case <-p.Done():
+				case <-time.After(25 * time.Millisecond): // as the winners give back
+					if p.Cancel() {
+						return
+					}
+					<-p.Done()
+				}
+				permit, err := p.Permit()
+				if err != nil {
+					t.Errorf("not canceled, and then %v", err)
+				}
+				time.Sleep(50 * time.Millisecond)
+				permit.Complete(nil)
+			})
+		}
+		callers.Wait()
+		synctest.Wait()
+		got := told.check(t, 1000, 1000).calls
+		if got[event.KindCanceled] == 0 || got[event.KindFinished] == 0 {
+			t.Errorf("told %v, want some canceled and some finished", got)
+		}
+	})
+}
+
+func TestAsyncCallThatEndsBesideAReleasePassesItOn(t *testing.T) {
+	// agronholm/anyio#947; dotnet/runtime#77180
+	cfg := bulkhead.Config{MaxConcurrent: 2, MaxWait: bulkhead.Forever}
+	for name, end := range map[string]func(f *bulkhead.Future[int], cancel func()){
+		"Cancel":  func(f *bulkhead.Future[int], _ func()) { f.Cancel() },
+		"context": func(_ *bulkhead.Future[int], cancel func()) { cancel() },
+	} {
+		for _, releaseFirst := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
+					for range 100 {
+						one, other := hold(t, b, 1), hold(t, b, 1)
+						ctx, cancel := context.WithCancel(t.Context())
+						heavy := b.Weighing(2).ExecuteAsync(ctx, never(t))
+						light := b.ExecuteAsync(t.Context(), answer)
+						if releaseFirst {
+							one.Release()
+							end(heavy, cancel)
+						} else {
+							end(heavy, cancel)
+							one.Release()
+						}
+						if _, err := heavy.Get(t.Context()); !errors.Is(err, context.Canceled) {
+							t.Fatalf("the heavy call: %v, want canceled", err)
+						}
+						if got, err := light.Get(t.Context()); got != 42 || err != nil {
+							t.Fatalf("the light call behind it: %v, %v, want 42, nil", got, err)
+						}
+						other.Release()
+						cancel()
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestPermitOnItsWayToAnAsyncCallIsNotForOthers(t *testing.T) {
+	// agronholm/anyio#1170; Kotlin/kotlinx.coroutines#1323
+	oneProc(t) // so that the call has not begun when the permit is tried
+	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever}
+	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
+		first := hold(t, b, 1)
+		withdrawn := b.ExecuteAsync(t.Context(), never(t))
+		leave := make(chan struct{})
+		f := b.ExecuteAsync(t.Context(), until(leave))
+		withdrawn.Cancel()
+		synctest.Wait()
+		if s := b.Stats(); s.Active != 1 || s.Waiting != 1 {
+			t.Errorf("after a Cancel before it, Stats = %+v, want the call waiting", s)
+		}
+		first.Release()
+		if p, ok := b.TryAcquire(); ok {
+			t.Error("no barging: TryAcquire = true for a permit on its way to a call")
+			p.Release()
+		}
+		close(leave)
+		if _, err := f.Get(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAsyncQueueBoundIsExact(t *testing.T) {
 	// OpenLiberty/open-liberty#2746
 	var told recorder
@@ -535,6 +673,46 @@ func TestAsyncQueueFullHasNotWaited(t *testing.T) {
 		t.Error(err)
 	}
 	checkAtRest(t, b)
+}
+
+// A bulkhead may be shared by one testing/synctest bubble after the other, with
+// clocks that each start anew.
+func TestAsyncBulkheadSharedByTwoBubbles(t *testing.T) {
+	var told recorder
+	b := bulkhead.MustNew[int](bulkhead.Config{
+		Name: "db", MaxConcurrent: 1, MaxWait: time.Second, Listener: told.listener(),
+	})
+	for range 3 {
+		synctest.Test(t, func(t *testing.T) {
+			first := hold(t, b, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			f, p := b.ExecuteAsync(ctx, answer), b.AcquireAsync(ctx)
+			expires := b.ExecuteAsync(ctx, never(t))
+			time.Sleep(time.Second / 2)
+			first.Release()
+			if got, err := f.Get(t.Context()); got != 42 || err != nil {
+				t.Errorf("Get = %v, %v, want 42, nil", got, err)
+			}
+			permit, err := p.Wait(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			_, err = expires.Get(t.Context())
+			if rejected, ok := errors.AsType[bulkhead.RejectedError](err); !ok || rejected.Waited != time.Second {
+				t.Errorf("%v, want rejected after 1s", err)
+			}
+			permit.Release()
+			synctest.Wait()
+			for _, e := range told.take() {
+				if e.Kind == event.KindPermitted && e.Waited != 0 && e.Waited != time.Second/2 || e.Elapsed < 0 || e.Elapsed > time.Second {
+					t.Errorf("told %+v, which waited or lasted too long", e)
+				}
+			}
+			checkAtRest(t, b)
+			told.take()
+		})
+	}
 }
 
 func TestMisusedAsyncCall(t *testing.T) {

@@ -673,6 +673,47 @@ func TestListenerMakesAsyncCalls(t *testing.T) {
 	})
 }
 
+// A listener that unsubscribes when it is told of a call hears of that call's
+// end, if it has begun, and of no other.
+func TestListenerUnsubscribesInAnAsyncCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bulkhead.MustNew[int](bulkhead.Config{Name: "db", MaxConcurrent: 1, MaxWait: bulkhead.Forever})
+		for _, tt := range []struct {
+			call func()
+			want []event.Kind
+		}{
+			{func() { b.ExecuteAsync(t.Context(), answer) }, []event.Kind{event.KindPermitted, event.KindFinished}},
+			{func() { b.ExecuteAsync(t.Context(), wherePanics("boom")) }, []event.Kind{event.KindPermitted, event.KindFinished}},
+			{func() { b.Weighing(2).ExecuteAsync(t.Context(), answer) }, []event.Kind{event.KindRejected}},
+			{func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				b.ExecuteAsync(ctx, answer)
+			}, []event.Kind{event.KindCanceled}},
+			{func() {
+				p, _ := b.AcquireAsync(t.Context()).Wait(t.Context())
+				p.Release()
+			}, []event.Kind{event.KindPermitted, event.KindReleased}},
+		} {
+			var told recorder
+			var unsubscribe func()
+			unsubscribe = b.Subscribe(event.Join(told.listener(), event.All(func(context.Context, event.Record) { unsubscribe() })))
+			for range 3 {
+				tt.call()
+				synctest.Wait()
+			}
+			var kinds []event.Kind
+			for _, e := range told.take() {
+				kinds = append(kinds, e.Kind)
+			}
+			if !slices.Equal(kinds, tt.want) {
+				t.Errorf("told %v, want %v", kinds, tt.want)
+			}
+		}
+		checkAtRest(t, b)
+	})
+}
+
 // As far as listeners go, an asynchronous call starts when its turn comes.
 func TestSubscriptionReachesAsyncCallsWhoseTurnComesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
