@@ -276,6 +276,35 @@ func TestHostileContextThatFailsTwice(t *testing.T) {
 	}
 }
 
+// Whoever watches over the requests of a context whose AfterFunc fails goes
+// when they have: the context need not end for that, or the bubble would not.
+func TestHostileContextLeavesNoGoroutine(t *testing.T) {
+	for _, bystanders := range []int{0, 1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			sem := semaphore.NewWeighted(1)
+			sem.TryAcquire(1)
+			a := &ambush{Weighted: sem, ctx: newManual(sem), held: 1}
+			a.ctx.hook = func(method string) {
+				if method == "AfterFunc" {
+					for range bystanders {
+						a.bystand()
+					}
+					panic(method)
+				}
+			}
+			if got := panicOf(func() { sem.AcquireAsync(a.ctx, 1, semaphore.Forever) }); got != "AfterFunc" {
+				t.Errorf("panic: got %q, want that of AfterFunc", got)
+			}
+			for _, b := range a.bystanders {
+				b.want(t, "bystander", semaphore.ErrPending)
+				b.Cancel()
+			}
+			a.release()
+			wantIdle(t, sem, 1)
+		})
+	}
+}
+
 // Of several contexts that lose their last request at one moment, each is let
 // go of, even if letting go of another ends the goroutine.
 func TestHostileStopStrandsNoOther(t *testing.T) {
