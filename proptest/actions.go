@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/turnstile-go/turnstile/semaphore"
 )
 
 // do plays one action.
@@ -56,6 +58,8 @@ func (p *player) do(a action) *violation {
 		return p.negative(a)
 	case closeOp:
 		return p.close()
+	case statsOp:
+		return p.look()
 	}
 	return p.acquire(acquire, n, a)
 }
@@ -334,6 +338,19 @@ func (p *player) close() *violation {
 		return v
 	}
 	p.worlds.each((*model).Close)
+	return nil
+}
+
+// look looks at Stats, which is one of those that there can be now.
+func (p *player) look() *violation {
+	p.begin(step{op: statsOp, scope: -1})
+	var got semaphore.Stats
+	if v := p.call(func() { got = p.statable.Stats() }); v != nil {
+		return v
+	}
+	if !p.worlds.keep(func(m *model) bool { return got == m.Stats() }) {
+		return violatedStats(got, p.worlds.all[0].Stats())
+	}
 	return nil
 }
 

@@ -79,6 +79,8 @@ func (p *player) statement(s step) string {
 		return fmt.Sprintf("go func() { t.Log(\"wait %d:\", %s) }()", s.call+1, call)
 	case (s.op == acquireAsync || s.op == acquireFunc) && p.used(s.call):
 		return fmt.Sprintf("p%d := %s", s.call+1, call)
+	case s.op == statsOp:
+		return fmt.Sprintf("t.Logf(\"%%+v\", %s)", call)
 	case s.op == try || s.op == withdraw:
 		return fmt.Sprintf("t.Log(%s) // %t", call, s.result)
 	}
@@ -120,6 +122,8 @@ func (p *player) expression(s step) string {
 		return fmt.Sprintf("sem.Drain(%s)", ctx)
 	case closeOp:
 		return "sem.Close()"
+	case statsOp:
+		return "sem.Stats()"
 	}
 	panic("proptest: no such step")
 }

@@ -45,6 +45,7 @@ type sem interface {
 	SetLimit(limit int64)
 	Close()
 	Drain(ctx context.Context) error
+	Stats() any
 	AcquireAsync(ctx context.Context, n int64, maxWait time.Duration) pending
 	AcquireFunc(ctx context.Context, n int64, maxWait time.Duration, f func(error)) pending
 }

@@ -85,6 +85,7 @@ const (
 	overRelease
 	negative
 	closeOp
+	statsOp
 )
 
 // clashes are the sequences that clash chooses from: what may end a wait, and
@@ -159,6 +160,9 @@ func scripts(a abilities) *rapid.Generator[script] {
 		ops = append(ops, setLimit, setLimit)
 	}
 	ops = append(ops, overRelease, negative)
+	if a.statable != nil {
+		ops = append(ops, statsOp)
+	}
 	if a.drainable != nil {
 		ops = append(ops, drainOp)
 	}

@@ -196,12 +196,16 @@ func (p *player) explain(m *model, stats semaphore.Stats) *violation {
 			}
 		}
 	}
-	want := m.Stats()
+	return violatedStats(stats, m.Stats())
+}
+
+// violatedStats says what is wrong with a snapshot.
+func violatedStats(got, want semaphore.Stats) *violation {
 	invariant := layout
-	if stats.InUse != want.InUse || stats.Available != want.Available {
+	if got.InUse != want.InUse || got.Available != want.Available {
 		invariant = conservation
 	}
-	return violated(invariant, "Stats() = %+v, want %+v", stats, want)
+	return violated(invariant, "Stats() = %+v, want %+v", got, want)
 }
 
 // explainGrant says what is wrong with the grant of request i.
