@@ -82,9 +82,14 @@ func (a *asyncCall) call(err error) (c call, ctx context.Context) {
 	return c, ctx
 }
 
-// withdraw ends the call if it has not begun, and reports whether it did; then
-// nothing is held any more.
+// withdraw ends the call if it has neither begun nor been refused, and reports
+// whether it did; then nothing is held any more.
 func (a *asyncCall) withdraw() bool {
+	if a.pending != nil {
+		if err := a.pending.Err(); err != nil && err != semaphore.ErrPending {
+			return false // refused, and about to be told so
+		}
+	}
 	if !a.state.CompareAndSwap(queued, canceled) {
 		return false
 	}

@@ -680,23 +680,21 @@ func TestPendingPermitCanceledBetweenGrantAndNotice(t *testing.T) {
 	})
 }
 
-// The same for a request that was refused: Cancel has no permit to take back.
-func TestPendingPermitCanceledBetweenRefusalAndNotice(t *testing.T) {
+// A request that was refused is decided, even if nobody has been told yet: Cancel
+// reports so, and has no permit to take back.
+func TestPendingPermitRefusedIsNotCanceled(t *testing.T) {
 	oneProc(t)
-	canceled := 0
 	for range 100 {
 		bubble(t, bulkhead.Config{MaxConcurrent: 2, MaxWait: bulkhead.Forever}, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 			first := hold(t, b, 1)
 			p := b.Weighing(2).AcquireAsync(t.Context())
 			told.take()
 			b.Close()
-			want := bulkhead.ErrClosed
 			if p.Cancel() {
-				canceled++
-				want = context.Canceled
+				t.Error("single outcome: Cancel withdrew a request that was refused")
 			}
-			if _, err := p.Wait(t.Context()); !errors.Is(err, want) {
-				t.Errorf("%v, want %v", err, want)
+			if _, err := p.Wait(t.Context()); !errors.Is(err, bulkhead.ErrClosed) {
+				t.Errorf("%v, want %v", err, bulkhead.ErrClosed)
 			}
 			told.check(t, 1, 2)
 			if s := b.Stats(); s.Active != 1 {
@@ -704,9 +702,6 @@ func TestPendingPermitCanceledBetweenRefusalAndNotice(t *testing.T) {
 			}
 			first.Release()
 		})
-	}
-	if canceled < 50 {
-		t.Errorf("%d of 100 were canceled in between: the test does not reach that", canceled)
 	}
 }
 
