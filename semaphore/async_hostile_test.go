@@ -202,6 +202,8 @@ func (s *sabotage) play(t *testing.T, before, arming func(*ambush), withFunc boo
 		t.Errorf("%v: f was called %d times, want 1", s, len(c))
 	case p != nil && p.Err() == semaphore.ErrPending:
 		t.Errorf("%v: the request is still pending", s)
+	case p != nil && p.Err() == errBystander:
+		t.Errorf("%v: the request ended with the error of another's context", s)
 	case p != nil && !withFunc && p.Err() == nil:
 		sem.Release(1)
 	}
