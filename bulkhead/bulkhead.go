@@ -42,7 +42,7 @@ func MustNew[T any](cfg Config) *Bulkhead[T] {
 
 // Execute runs fn with a permit held, on the calling goroutine, and returns
 // what fn returns, its error untouched. If no permit is free, the call waits in
-// arrival order, at most the bulkhead's MaxWait or what [Bulkhead.Waiting] says.
+// arrival order (but see Config.Unfair), at most the bulkhead's MaxWait or what [Bulkhead.Waiting] says.
 //
 // If it gets no permit, fn does not run and the error says why: a
 // [RejectedError], or a [*CanceledError] if ctx ended first. ctx is looked at
@@ -111,7 +111,8 @@ func (b *Bulkhead[T]) Acquire(ctx context.Context) (*Permit, error) {
 }
 
 // TryAcquire obtains a permit if it can do so without waiting, whatever MaxWait
-// is, and reports whether it did. While anybody waits it does not. A weight or
+// is, and reports whether it did. While anybody waits it does not, unless the
+// bulkhead is Unfair. A weight or
 // wait that Acquire would return an error for makes it false.
 func (b *Bulkhead[T]) TryAcquire() (*Permit, bool) {
 	return b.h.tryAcquire()

@@ -213,18 +213,36 @@ func (c *call) end(ctx context.Context, returned bool, err error) {
 		c.aside(func(c *call) { c.finished(ctx, event.Panicked, nil) })
 	case err == nil:
 		c.finished(ctx, event.OK, nil)
-	case endedBy(ctx, err):
+	case c.endedBy(ctx, err):
 		c.released(ctx, err)
 	default:
 		c.finished(ctx, event.Failed, err)
 	}
 }
 
-// endedBy reports whether err is what the end of ctx made of a call: ctx is
-// done, and err matches its error or its cause.
-func endedBy(ctx context.Context, err error) bool {
+// endedBy reports whether err is what the end of ctx made of the call: ctx is
+// done, and err matches its error or its cause. If a method of either panics,
+// the call is told as failed while the panic goes on.
+func (c *call) endedBy(ctx context.Context, err error) bool {
+	known := false
+	defer func() {
+		if !known {
+			c.aside(func(c *call) { c.finished(ctx, event.Failed, err) })
+		}
+	}()
 	ended := ctx.Err()
-	return ended != nil && (errors.Is(err, ended) || errors.Is(err, context.Cause(ctx)))
+	canceled := ended != nil && (errors.Is(err, ended) || errors.Is(err, context.Cause(ctx)))
+	known = true
+	return canceled
+}
+
+// errOf returns the error of a context that is done. Some other error than nil
+// must come of it, whatever the context says: nil would mean success.
+func errOf(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return context.Canceled
 }
 
 func (c *call) finished(ctx context.Context, outcome event.Outcome, err error) {

@@ -92,7 +92,7 @@ func (e RejectedError) Is(target error) bool {
 }
 
 // Timeout reports whether the call waited its maximum and was then refused. It
-// is what net.Error and os.IsTimeout ask for.
+// is what os.IsTimeout asks for.
 func (e RejectedError) Timeout() bool { return e.Reason == event.TimedOut }
 
 // CanceledError says that a call's context ended while it waited for its
@@ -110,7 +110,7 @@ type CanceledError struct {
 // Error says what ended the wait, and after how long.
 func (e *CanceledError) Error() string {
 	msg := fmt.Sprintf("bulkhead %q: canceled: %v", e.Name, e.Err)
-	if e.cause != nil && e.cause != e.Err {
+	if e.cause != nil && e.cause.Error() != e.Err.Error() { // == may panic
 		msg = fmt.Sprintf("%s: %v", msg, e.cause)
 	}
 	return fmt.Sprintf("%s (waited %s)", msg, e.Waited)

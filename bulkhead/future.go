@@ -19,6 +19,8 @@ type Future[T any] struct {
 // comes. The goroutine is started by whoever makes room, and inherits that
 // goroutine's pprof labels.
 //
+// The call must be over before its testing/synctest bubble ends.
+//
 // With a MaxWait of 0, the default, a call that finds no free permit is rejected
 // at once. To queue any number of calls, let them wait:
 //
@@ -122,7 +124,7 @@ func (f *Future[T]) Get(ctx context.Context) (T, error) {
 		}
 		if out = f.outcome(); out == nil {
 			var none T
-			return none, ctx.Err()
+			return none, errOf(ctx)
 		}
 	}
 	return out.get()

@@ -21,7 +21,8 @@ type PendingPermit struct {
 // AcquireAsync asks for a permit without waiting for it. It takes its place in
 // the queue, if it must and may wait, before it returns; see
 // [Bulkhead.ExecuteAsync] for waiting without bound. The permit is in flight
-// from the moment it is granted, collected or not.
+// from the moment it is granted, collected or not. The request must be decided
+// before its testing/synctest bubble ends.
 func (b *Bulkhead[T]) AcquireAsync(ctx context.Context) *PendingPermit {
 	return b.h.acquireAsync(ctx)
 }
@@ -73,7 +74,8 @@ func (p *PendingPermit) Done() <-chan struct{} { return p.wait() }
 // [RejectedError] or a [*CanceledError].
 //
 // The first Permit, or [PendingPermit.Wait], that returns the permit tells
-// Permitted, on its goroutine, and others wait for that. If a listener panics,
+// Permitted, on its goroutine, and others wait for that; so a listener must not
+// ask for the permit that it is told of. If a listener panics,
 // there or when the request was refused, every Permit panics with a
 // [*PanicError], and a permit that was granted has gone back.
 func (p *PendingPermit) Permit() (*Permit, error) {
@@ -134,7 +136,7 @@ func (p *PendingPermit) Wait(ctx context.Context) (*Permit, error) {
 		select {
 		case <-p.wait():
 		case <-ctx.Done():
-			if err := p.cancel(ctx.Err(), context.Cause(ctx)); err != nil {
+			if err := p.cancel(errOf(ctx), context.Cause(ctx)); err != nil {
 				return nil, err
 			}
 			<-p.wait()

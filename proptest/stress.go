@@ -44,7 +44,7 @@ func newStress(newSemaphore func(limit int64) Semaphore, opts Options) *stress {
 	if opts.Seed == 0 {
 		opts.Seed = rand.Uint64()
 	}
-	if opts.Duration == 0 {
+	if opts.Duration <= 0 {
 		opts.Duration = time.Second
 		if testing.Short() {
 			opts.Duration /= 10

@@ -41,8 +41,7 @@ type Pending struct {
 // It panics if n < 0 or ctx is nil. To be called with the outcome instead of
 // waiting for it, use [Weighted.AcquireFunc].
 //
-// A request with a maximum wait must be decided before its testing/synctest
-// bubble ends.
+// A request must be decided before its testing/synctest bubble ends.
 func (s *Weighted) AcquireAsync(ctx context.Context, n int64, maxWait time.Duration) *Pending {
 	return s.acquireAsync(ctx, n, maxWait, nil)
 }

@@ -62,5 +62,5 @@ func (s *Weighted) Drain(ctx context.Context) error {
 		s.idle = nil
 	}
 	s.unlock()
-	return ctx.Err()
+	return errOf(ctx)
 }

@@ -75,13 +75,14 @@
 // A semaphore may be used in one testing/synctest bubble after another, a
 // package-level one too. Two bubbles at the same time, or a bubble and
 // goroutines outside it, must not wait in one queue: their channels and timers
-// do not mix.
+// do not mix. For the same reason every asynchronous request must be decided
+// before its bubble ends.
 //
 // # Differences from golang.org/x/sync/semaphore
 //
 //   - A weight above a limit that is not 0 fails at once with
 //     [ErrExceedsLimit], instead of waiting for the context to end.
 //   - At a limit of 0, a request that waits is in the queue, and so makes
-//     TryAcquire(0) fail.
+//     TryAcquire(0) fail and Acquire of 0 wait behind it.
 //   - Releasing too much panics before anything is changed.
 package semaphore

@@ -36,8 +36,8 @@ type Config struct {
 // The zero value is open with a limit of 0: [Weighted.SetLimit] starts it. A
 // Weighted must not be copied after first use. It is safe for concurrent use.
 //
-// In the terminology of the Go memory model, a Release synchronizes before the
-// return of an acquire that it enables.
+// Memory ordering: in the terminology of the Go memory model, a Release
+// synchronizes before the return of an acquire that it enables.
 type Weighted struct {
 	// state is the word that fast paths work on; see state.go.
 	state atomic.Int64
@@ -46,7 +46,7 @@ type Weighted struct {
 	// it then refuses is looked at again under mu.
 	limit atomic.Int64
 
-	// mu guards everything below. It is a leaf: nothing under it blocks or
+	// mu guards everything below. Lock order: it is a leaf. Nothing under it blocks or
 	// calls user code (methods of a context are user code), so those may call
 	// back into the semaphore, and nothing durable in the sense of
 	// testing/synctest waits while holding it.
