@@ -1,6 +1,6 @@
 package semaphore
 
-// The state word is everything a fast path needs.
+// The state word is everything a fast path needs. Layout:
 //
 //	free >= 0  exactly the permits free: nobody waits, no debt, open
 //	shut       somebody waits, or debt, or closed: a try fails, a release

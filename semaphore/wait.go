@@ -209,8 +209,9 @@ func (s *Weighted) heaviestAllowed() int64 {
 }
 
 // grantAndUnlock serves the front of the queue as far as permits go, releases
-// mu and tells those it decided, after those that out holds already. Whatever
-// adds permits or takes a waiter away ends in it.
+// mu and tells those it decided, after those that out holds already. Delivery:
+// whatever adds permits or takes a waiter away ends in it, so nobody waits for
+// what is there.
 func (s *Weighted) grantAndUnlock(out *batch, now int64) {
 	for s.grantLocked(out, now) {
 		s.tellAndRelock(out)

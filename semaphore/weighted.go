@@ -191,8 +191,8 @@ func (s *Weighted) TryAcquire(n int64) bool {
 // Release returns n permits, which go to the waiters in front, as far as they
 // suffice. Release(0) does nothing. It never waits for a waiter.
 //
-// It panics, and changes nothing, if n < 0 or if n is more than is in flight:
-// a caller's bug that would raise the limit for good. (One that races a
+// Release once: it panics, and changes nothing, if n < 0 or if n is more than is
+// in flight, a caller's bug that would raise the limit for good. (One that races a
 // SetLimit may pass unnoticed until the next.)
 func (s *Weighted) Release(n int64) {
 	if n <= 0 {
