@@ -112,8 +112,8 @@ func (b *Bulkhead[T]) Acquire(ctx context.Context) (*Permit, error) {
 
 // TryAcquire obtains a permit if it can do so without waiting, whatever MaxWait
 // is, and reports whether it did. While anybody waits it does not, unless the
-// bulkhead is Unfair. A weight or
-// wait that Acquire would return an error for makes it false.
+// bulkhead is Unfair. A weight or wait that Acquire would return an error for
+// makes it false.
 func (b *Bulkhead[T]) TryAcquire() (*Permit, bool) {
 	return b.h.tryAcquire()
 }

@@ -43,7 +43,7 @@ type Config struct {
 
 	// Clock gives the Time of events, and nothing else: waits, and the Waited
 	// and Elapsed of events and errors, go by the monotonic clock. It is not
-	// called while nobody listens. nil means time.Now.
+	// called while nobody listens, and must not panic. nil means time.Now.
 	Clock func() time.Time
 }
 

@@ -147,7 +147,11 @@ func (c *core) reconfigure(change func(*Config)) (from Config, err error) {
 	if err := to.validate(); err != nil {
 		return from, err
 	}
-	// The settings first: a waiter that a lower limit evicts reports that limit.
+	// A call that a lower limit evicts reports that limit, so the settings come
+	// first; and one that only the old limit refuses reports the old.
+	if to.MaxConcurrent > from.MaxConcurrent {
+		c.sem.SetLimit(to.MaxConcurrent)
+	}
 	c.settings.Store(newSettings(to))
 	c.sem.SetLimit(to.MaxConcurrent)
 	return from, nil

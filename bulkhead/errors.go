@@ -110,8 +110,9 @@ type CanceledError struct {
 // Error says what ended the wait, and after how long.
 func (e *CanceledError) Error() string {
 	msg := fmt.Sprintf("bulkhead %q: canceled: %v", e.Name, e.Err)
-	if e.cause != nil && e.cause.Error() != e.Err.Error() { // == may panic
-		msg = fmt.Sprintf("%s: %v", msg, e.cause)
+	// By their texts, and those by fmt: == may panic, and so may Error.
+	if cause := fmt.Sprint(e.cause); e.cause != nil && cause != fmt.Sprint(e.Err) {
+		msg = fmt.Sprintf("%s: %s", msg, cause)
 	}
 	return fmt.Sprintf("%s (waited %s)", msg, e.Waited)
 }

@@ -3,6 +3,7 @@ package bulkhead_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/turnstile-go/turnstile/bulkhead"
@@ -56,10 +57,20 @@ func TestCanceledErrorOfAnUncomparableErrorHasAText(t *testing.T) {
 	}
 }
 
+func TestCanceledErrorWithACauseThatIsATypedNilHasAText(t *testing.T) {
+	b := bulkhead.MustNew[int](bulkhead.Config{Name: "db", MaxConcurrent: 1})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel((*wrapper)(nil))
+	_, err := b.Acquire(ctx)
+	if got := err.Error(); !strings.HasPrefix(got, `bulkhead "db": canceled: context canceled`) {
+		t.Errorf("got %q", got)
+	}
+}
+
 // wrapper is an error whose Unwrap needs a receiver, as many have.
 type wrapper struct{ err error }
 
-func (w *wrapper) Error() string { return "wrapped" }
+func (w *wrapper) Error() string { return "wrapped: " + w.err.Error() }
 func (w *wrapper) Unwrap() error { return w.err }
 
 // Delivery holds even if the error cannot be looked into.

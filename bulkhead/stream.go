@@ -40,7 +40,7 @@ func Seq[V any](ctx context.Context, b Any, seq iter.Seq2[V, error]) iter.Seq2[V
 
 // DecorateChan returns fn guarded by b, for an operation that goes on after fn
 // has returned: the permit is held until the channel that fn returned is
-// closed. If fn fails, or returns a nil channel, the call has ended with that.
+// closed and its values are received. If fn fails, or returns a nil channel, the call has ended with that.
 //
 // The values are passed on through the channel returned, which is closed when
 // fn's is, or when ctx is done: from then on values are discarded, but for what

@@ -28,14 +28,14 @@ type Rejected struct {
 }
 
 // Canceled says that the caller gave a call up before it had its permits: its
-// context ended while it waited, or had ended before. Such a call is never
+// context ended while it waited, or had ended before, or it called Cancel. Such a call is never
 // also [Rejected].
 type Canceled struct {
 	Time   time.Time
 	Name   string        // the bulkhead's
 	Weight int64         // permits the call asked for
 	Waited time.Duration // 0 if the context was done from the start
-	Err    error         // the context's error
+	Err    error         // the context's error, or context.Canceled
 }
 
 // Finished says that a permitted call has ended and its permits are back.

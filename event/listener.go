@@ -30,7 +30,8 @@ type Listener struct {
 	Released func(context.Context, Released)
 
 	// LimitChanged is called after a setter has changed the limit to another
-	// value.
+	// value. Those of setters at work at once may come in either order; for the
+	// present limit ask Stats.
 	LimitChanged func(context.Context, LimitChanged)
 }
 
