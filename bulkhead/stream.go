@@ -87,7 +87,7 @@ func DecorateChan[R any](b Any, fn func(context.Context) (<-chan R, error)) func
 			var err error
 			defer func() { c.end(ctx, true, err) }()
 			if !pass(done, in, out) {
-				err = ctx.Err()
+				err = errOf(ctx)
 			}
 		}()
 		return out, nil
