@@ -661,7 +661,11 @@ func TestAsyncQueueFullHasNotWaited(t *testing.T) {
 		Name: "db", Reason: event.QueueFull, MaxConcurrent: 1, MaxWait: bulkhead.Forever, Weight: 1,
 	}
 	for range 100 {
-		if _, err := b.ExecuteAsync(t.Context(), never(t)).Get(t.Context()); err != want {
+		f := b.ExecuteAsync(t.Context(), never(t))
+		if f.Cancel() {
+			t.Error("Cancel = true for a call that is refused")
+		}
+		if _, err := f.Get(t.Context()); err != want {
 			t.Fatalf("ExecuteAsync: %v, want %v", err, want)
 		}
 		if _, err := b.AcquireAsync(t.Context()).Wait(t.Context()); err != want {

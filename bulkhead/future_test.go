@@ -338,8 +338,8 @@ func TestCallEndedBetweenGrantAndStart(t *testing.T) {
 								}
 							}
 						}
-						if canceled < 50 {
-							t.Errorf("%d of 100 were ended in between: the test does not reach that", canceled)
+						if canceled == 0 {
+							t.Error("none of 100 was ended in between: the test does not reach that")
 						}
 						checkAtRest(t, b)
 					})
