@@ -22,9 +22,6 @@ func (r *round) overtake() *violation {
 	var seen atomic.Bool // the heavy request was granted; it says so before it releases
 	r.start(func() {
 		err := r.Acquire(context.Background(), r.limit)
-		for err != nil && r.opts.MaxWaiters > 0 { // the hammers were there first
-			err = r.Acquire(context.Background(), r.limit)
-		}
 		seen.Store(true)
 		if err != nil {
 			r.fail(violated(singleOutcome, "a request failed with %q, and nothing can have been the reason", err))
@@ -47,11 +44,14 @@ func (r *round) overtake() *violation {
 		r.Release(1)
 	}
 	ready := make(chan struct{})
-	for range 2 + r.rng.IntN(maxWorkers-1) {
+	for i := range 2 + r.rng.IntN(maxWorkers-1) {
 		rng := r.fork()
+		// They leave one place in a bounded queue to the heavy request: one that
+		// is refused is not overtaken.
+		waits := r.opts.MaxWaiters == 0 || i < r.opts.MaxWaiters-1
 		r.start(func() {
 			<-ready
-			r.hammer(rng, &seen)
+			r.hammer(rng, waits, &seen)
 		})
 	}
 	close(ready)
@@ -65,20 +65,22 @@ func (r *round) overtake() *violation {
 	return r.look()
 }
 
-// hammer makes requests for one permit until the heavy one has been granted.
-func (r *round) hammer(rng *rand.Rand, seen *atomic.Bool) {
+// hammer makes requests for one permit, some of which wait if waits says so,
+// until the heavy one has been granted.
+func (r *round) hammer(rng *rand.Rand, waits bool, seen *atomic.Bool) {
 	for end := time.Now().Add(r.patience / 2); !seen.Load(); {
 		if time.Now().After(end) {
 			r.fail(violated(noBarging, "a request for %d permits has been overtaken for %v", r.limit, r.patience/2))
 			return
 		}
-		if rng.IntN(2) == 0 {
+		if !waits || rng.IntN(2) == 0 {
 			if !r.TryAcquire(1) {
 				runtime.Gosched()
 				continue
 			}
-		} else if r.Acquire(context.Background(), 1) != nil {
-			continue // the queue is full
+		} else if err := r.Acquire(context.Background(), 1); err != nil {
+			r.fail(violated(singleOutcome, "a request failed with %q, and nothing can have been the reason", err))
+			return
 		}
 		if !seen.Load() && !r.opts.Unfair {
 			r.fail(violated(noBarging, "a request for 1 was granted past one for %d that waited before it", r.limit))
