@@ -53,8 +53,12 @@ func (s *Weighted) dropTimerLocked() {
 // A call that comes so late that its timer is gone does nothing: it may stand
 // outside the bubble that the present timer belongs to.
 func (s *Weighted) expire(alarm uint64) {
-	var out batch
 	s.lock()
+	if s.timer == nil || s.alarm != alarm {
+		s.unlock()
+		return
+	}
+	var out batch
 	for s.timer != nil && s.alarm == alarm {
 		now := clock()
 		w, due := s.queue.Earliest()
