@@ -235,3 +235,43 @@ func TestKeptPendingKeepsNoOtherAlive(t *testing.T) {
 		}
 	}
 }
+
+// All that a Pending keeps is itself: not even the Done channel of its context.
+func TestKeptPendingKeepsItsOwnBytesOnly(t *testing.T) {
+	const requests = 5000
+	for _, tt := range []struct {
+		name   string
+		decide func(sem *semaphore.Weighted, ctxs []*manual, ps []*semaphore.Pending)
+	}{
+		{"closed", func(sem *semaphore.Weighted, _ []*manual, _ []*semaphore.Pending) { sem.Close() }},
+		{"contexts ended", func(_ *semaphore.Weighted, ctxs []*manual, ps []*semaphore.Pending) {
+			for i, ctx := range ctxs {
+				ctx.end(errCustom)
+				for ps[i].Err() == semaphore.ErrPending { // one at a time, as many goroutines leave memory behind
+					runtime.Gosched()
+				}
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			goroutines := runtime.NumGoroutine()
+			sem := semaphore.NewWeighted(1)
+			sem.TryAcquire(1)
+			ps := make([]*semaphore.Pending, requests)
+			before := heapInUse()
+			ctxs := make([]*manual, requests)
+			for i := range ps {
+				ctxs[i] = newManual()
+				ps[i] = sem.AcquireAsync(ctxs[i], 1, time.Hour)
+			}
+			tt.decide(sem, ctxs, ps)
+			ctxs = nil
+			wantGoroutines(t, goroutines)
+			const size = uint64(unsafe.Sizeof(semaphore.Pending{}))
+			if got := (heapInUse() - before) / requests; got > size+48 {
+				t.Errorf("a decided Pending of %d B keeps %d B alive", size, got)
+			}
+			runtime.KeepAlive(ps)
+		})
+	}
+}
