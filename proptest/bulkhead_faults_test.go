@@ -316,7 +316,7 @@ func TestBrokenBulkheads(t *testing.T) {
 // find checks with the same scripts each time, and without failing the test.
 func (c *callProperty) find() {
 	for name, value := range map[string]string{
-		"rapid.checks": "20000", "rapid.seed": "1", "rapid.nofailfile": "true", "rapid.shrinktime": "5s",
+		"rapid.checks": "20000", "rapid.seed": "1", "rapid.nofailfile": "true", "rapid.shrinktime": "60s",
 	} {
 		old := flag.Lookup(name).Value.String()
 		if err := flag.Set(name, value); err != nil {
