@@ -1,0 +1,6 @@
+//go:build !race
+
+package bench
+
+// underRace says that the race detector slows what benchmarks measure.
+const underRace = false
