@@ -58,13 +58,24 @@ func (r *round) fork() *rand.Rand { return rand.New(rand.NewPCG(r.rng.Uint64(), 
 // start runs f, which must not panic, on a goroutine that the rest waits for.
 func (r *round) start(f func()) {
 	r.wg.Go(func() {
-		defer func() {
-			if p := recover(); p != nil {
-				r.fail(violated(conservation, "a call panicked: %v", p))
-			}
-		}()
-		f()
+		v := r.guard(func() *violation {
+			f()
+			return nil
+		})
+		if v != nil {
+			r.fail(v)
+		}
 	})
+}
+
+// guard calls f, and takes a panic of the semaphore for a violation.
+func (r *round) guard(f func() *violation) (v *violation) {
+	defer func() {
+		if p := recover(); p != nil {
+			v = violated(conservation, "a call panicked: %v", p)
+		}
+	}()
+	return f()
 }
 
 // run has workers make random calls, and one goroutine change what there is to

@@ -77,11 +77,11 @@ func (s *stress) run() (v *violation) {
 			r := newRound(s, sem, limit, rng)
 			switch rng.IntN(10) {
 			case 0:
-				v = r.overtake()
+				v = r.guard(r.overtake)
 			case 1, 2:
-				v = r.gather()
+				v = r.guard(r.gather)
 			default:
-				v = r.run()
+				v = r.guard(r.run)
 			}
 			if r.closes {
 				sem.Semaphore = nil
