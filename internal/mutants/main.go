@@ -54,7 +54,7 @@ func run(ctx context.Context, files []string) error {
 		return err
 	}
 	s := &suite{module: m, patience: 10 * time.Second}
-	if err := s.load(ctx, tests); err != nil {
+	if err := s.load(ctx, os.Stdout, tests); err != nil {
 		return err
 	}
 	return judgeAll(ctx, os.Stdout, s, patches, runtime.GOMAXPROCS(0))

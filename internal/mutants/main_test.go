@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,7 +106,7 @@ func load(t *testing.T, dir string) *suite {
 		t.Fatal(err)
 	}
 	s := &suite{module: m}
-	if err := s.load(t.Context(), []selection{{packages: "./..."}}); err != nil {
+	if err := s.load(t.Context(), io.Discard, []selection{{packages: "./..."}}); err != nil {
 		t.Fatal(err)
 	}
 	s.patience = 5 * time.Second
@@ -218,7 +219,7 @@ func TestTestsMustPassOnTheCodeAsItIs(t *testing.T) {
 		{"Treble", "the tests of low fail on the code as it is: no test matches Treble"},
 	} {
 		s := &suite{module: m}
-		err := s.load(t.Context(), []selection{{packages: "./low", run: test.run}})
+		err := s.load(t.Context(), io.Discard, []selection{{packages: "./low", run: test.run}})
 		if got := errorText(err); got != test.want {
 			t.Errorf("-run=%s: got %q, want %q", test.run, got, test.want)
 		}

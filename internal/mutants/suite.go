@@ -55,8 +55,9 @@ type testedPackage struct {
 func (s *suite) timeout(pkg testedPackage) time.Duration { return s.patience + 2*pkg.took }
 
 // load finds the packages that are selected, and runs their tests on the code as
-// it is: if they fail on that, it means nothing that they fail on a mutant.
-func (s *suite) load(ctx context.Context, selections []selection) error {
+// it is: if they fail on that, it means nothing that they fail on a mutant. It
+// writes a line on each to w.
+func (s *suite) load(ctx context.Context, w io.Writer, selections []selection) error {
 	for _, sel := range selections {
 		out, err := goList(ctx, s.module.dir, "-test", "-f", `{{.ImportPath}}{{"\t"}}{{join .Deps "\t"}}`, sel.packages)
 		if err != nil {
@@ -76,6 +77,7 @@ func (s *suite) load(ctx context.Context, selections []selection) error {
 			if err := s.tryOut(ctx, &pkg); err != nil {
 				return fmt.Errorf("the tests of %s fail on the code as it is: %w", pkg.name, err)
 			}
+			fmt.Fprintf(w, "the tests of %s pass on the code as it is, in %.1fs\n", pkg.name, pkg.took.Seconds())
 			s.packages = append(s.packages, pkg)
 		}
 	}
