@@ -5,7 +5,11 @@
 //
 // The working tree is not touched: the compiler is handed the changed files by
 // go test -overlay. A mutant that does not compile proves nothing and fails the
-// run, as does a patch that no longer fits the code.
+// run, as does a patch that no longer fits the code. A hang counts as noticed.
+//
+// A patch is what git diff prints, with little context, under a first line that
+// names the invariant and says how it is broken. A mutant may yield where it is
+// wrong, so that a race of nanoseconds happens each time.
 package main
 
 import (
@@ -53,7 +57,7 @@ func run(ctx context.Context, files []string) error {
 	if err != nil {
 		return err
 	}
-	s := &suite{module: m, patience: 10 * time.Second}
+	s := &suite{module: m, patience: 5 * time.Second}
 	if err := s.load(ctx, os.Stdout, tests); err != nil {
 		return err
 	}
