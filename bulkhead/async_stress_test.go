@@ -1,10 +1,8 @@
 package bulkhead_test
 
 import (
-	"cmp"
 	"context"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -23,13 +21,8 @@ import (
 //
 // It plays one round, fair and unfair, or as many as fit into STRESS, such as 1m.
 func TestStressAsync(t *testing.T) {
-	long, err := time.ParseDuration(cmp.Or(os.Getenv("STRESS"), "0s"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	goroutines := runtime.NumGoroutine()
-	start := time.Now()
-	for round := uint64(0); round == 0 || time.Since(start) < long; round++ {
+	stressRounds(t, func(t *testing.T, round uint64) {
 		for _, unfair := range []bool{false, true} {
 			newAsyncStress(t, round, unfair).play()
 			wantGoroutines(t, goroutines)
@@ -37,7 +30,7 @@ func TestStressAsync(t *testing.T) {
 				t.Fatalf("in round %d, unfair: %v", round, unfair)
 			}
 		}
-	}
+	})
 }
 
 type asyncStress struct {

@@ -1,11 +1,14 @@
 package bulkhead_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"os"
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/turnstile-go/turnstile/bulkhead"
 	"github.com/turnstile-go/turnstile/event"
@@ -194,3 +197,18 @@ func watch(f func()) ended {
 func nop(context.Context) error { return nil }
 
 func answer(context.Context) (int, error) { return 42, nil }
+
+// stressRounds plays one round, or as many as fit into the environment's STRESS,
+// up to the first that fails.
+func stressRounds(t *testing.T, play func(t *testing.T, round uint64)) {
+	long, err := time.ParseDuration(cmp.Or(os.Getenv("STRESS"), "0s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	for round := uint64(0); round == 0 || time.Since(start) < long; round++ {
+		if play(t, round); t.Failed() {
+			t.Fatalf("in round %d", round)
+		}
+	}
+}

@@ -1,11 +1,9 @@
 package bulkhead_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -24,16 +22,7 @@ import (
 // It plays one round of some thousand calls, or as many as fit into STRESS,
 // such as 1m.
 func TestStress(t *testing.T) {
-	long, err := time.ParseDuration(cmp.Or(os.Getenv("STRESS"), "0s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	for round := uint64(0); round == 0 || time.Since(start) < long; round++ {
-		if stressRound(t, round); t.Failed() {
-			t.Fatalf("in round %d", round)
-		}
-	}
+	stressRounds(t, stressRound)
 }
 
 func stressRound(t *testing.T, round uint64) {

@@ -1,10 +1,8 @@
 package bulkhead_test
 
 import (
-	"cmp"
 	"context"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -64,16 +62,7 @@ func (h *hearing) check(t *testing.T) {
 // It plays one round of some thousand calls, or as many as fit into STRESS,
 // such as 1m.
 func TestStressSubscribe(t *testing.T) {
-	long, err := time.ParseDuration(cmp.Or(os.Getenv("STRESS"), "0s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	for round := uint64(0); round == 0 || time.Since(start) < long; round++ {
-		if stressSubscribeRound(t, round); t.Failed() {
-			t.Fatalf("in round %d", round)
-		}
-	}
+	stressRounds(t, stressSubscribeRound)
 }
 
 func stressSubscribeRound(t *testing.T, round uint64) {
