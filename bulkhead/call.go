@@ -87,10 +87,15 @@ func (c *call) start(ctx context.Context, h handle) error {
 			return c.refused(ctx, err, maxWait)
 		}
 	}
+	c.noteGrant()
+	return nil
+}
+
+// noteGrant notes when the permits were granted, if that will be told.
+func (c *call) noteGrant() {
 	if c.listener != nil {
 		c.granted = time.Now()
 	}
-	return nil
 }
 
 // wait obtains the permits for a call that may wait for them, and notes how

@@ -1,9 +1,6 @@
 package bulkhead
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // Future is a call that runs, once it has its permits, on a goroutine of its
 // own. It is made by [Bulkhead.ExecuteAsync] or [Go], and is safe for concurrent
@@ -96,9 +93,7 @@ func (f *Future[T]) decided(err error) {
 			out.err = c.refused(ctx, err, f.maxWait)
 			return
 		}
-		if c.listener != nil {
-			c.granted = time.Now()
-		}
+		c.noteGrant()
 		out.value, out.err = hold(ctx, &c, fn)
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime/debug"
 	"sync/atomic"
-	"time"
 )
 
 // PendingPermit is a permit that was asked for and may not be there yet. It is
@@ -58,9 +57,7 @@ func (p *PendingPermit) decided(err error) {
 			out.err = c.refused(ctx, err, p.maxWait)
 			return
 		}
-		if c.listener != nil {
-			c.granted = time.Now()
-		}
+		c.noteGrant()
 		p.permit.call, p.permit.ctx = c, ctx
 		out.value, out.err = &p.permit, nil
 	})
@@ -75,9 +72,9 @@ func (p *PendingPermit) Done() <-chan struct{} { return p.wait() }
 //
 // The first Permit, or [PendingPermit.Wait], that returns the permit tells
 // Permitted, on its goroutine, and others wait for that; so a listener must not
-// ask for the permit that it is told of. If a listener panics,
-// there or when the request was refused, every Permit panics with a
-// [*PanicError], and a permit that was granted has gone back.
+// ask for the permit that it is told of. If a listener panics, there or when
+// the request was refused, every Permit panics with a [*PanicError], and a
+// permit that was granted has gone back.
 func (p *PendingPermit) Permit() (*Permit, error) {
 	out := p.outcome()
 	if out == nil {

@@ -39,8 +39,9 @@ func Seq[V any](ctx context.Context, b Any, seq iter.Seq2[V, error]) iter.Seq2[V
 }
 
 // DecorateChan returns fn guarded by b, for an operation that goes on after fn
-// has returned: the permit is held until the channel that fn returned is
-// closed and its values are received. If fn fails, or returns a nil channel, the call has ended with that.
+// has returned: the permit is held until the channel that fn returned is closed
+// and its values are received. If fn fails, or returns a nil channel, the call
+// has ended with that.
 //
 // The values are passed on through the channel returned, which is closed when
 // fn's is, or when ctx is done: from then on values are discarded, but for what
@@ -58,13 +59,11 @@ func DecorateChan[R any](b Any, fn func(context.Context) (<-chan R, error)) func
 			return nil, h.nilFunc()
 		}
 		done := ctx.Done() // before anything is held, as it may panic
-		c := new(call)
-		if err := c.start(ctx, h); err != nil {
+		p, err := h.acquire(ctx)
+		if err != nil {
 			return nil, err
 		}
-		if c.listener != nil {
-			c.permitted(ctx)
-		}
+		c := &p.call
 		returned, open := false, false
 		defer func() {
 			if !open {
