@@ -124,6 +124,13 @@ func (l *slogger) takeLocked(s *spell) (due rejections) {
 	return due
 }
 
+// debugs reports whether an event other than a rejection is to be logged, and
+// reminds first.
+func (l *slogger) debugs(ctx context.Context, name string, now time.Time) bool {
+	l.remind(ctx, name, now)
+	return l.logger.Enabled(ctx, slog.LevelDebug)
+}
+
 // remind logs what is due to be told of a bulkhead's rejections.
 func (l *slogger) remind(ctx context.Context, name string, now time.Time) {
 	if l.untold.Load() == 0 {
@@ -173,8 +180,7 @@ func (l *slogger) rejected(ctx context.Context, e Rejected) {
 }
 
 func (l *slogger) permitted(ctx context.Context, e Permitted) {
-	l.remind(ctx, e.Name, e.Time)
-	if l.logger.Enabled(ctx, slog.LevelDebug) {
+	if l.debugs(ctx, e.Name, e.Time) {
 		l.logger.LogAttrs(ctx, slog.LevelDebug, "bulkhead call permitted",
 			slog.String("bulkhead", e.Name),
 			slog.Int64("weight", e.Weight),
@@ -184,8 +190,7 @@ func (l *slogger) permitted(ctx context.Context, e Permitted) {
 }
 
 func (l *slogger) canceled(ctx context.Context, e Canceled) {
-	l.remind(ctx, e.Name, e.Time)
-	if l.logger.Enabled(ctx, slog.LevelDebug) {
+	if l.debugs(ctx, e.Name, e.Time) {
 		l.logger.LogAttrs(ctx, slog.LevelDebug, "bulkhead call canceled",
 			slog.String("bulkhead", e.Name),
 			slog.Int64("weight", e.Weight),
@@ -195,8 +200,7 @@ func (l *slogger) canceled(ctx context.Context, e Canceled) {
 }
 
 func (l *slogger) finished(ctx context.Context, e Finished) {
-	l.remind(ctx, e.Name, e.Time)
-	if l.logger.Enabled(ctx, slog.LevelDebug) {
+	if l.debugs(ctx, e.Name, e.Time) {
 		l.logger.LogAttrs(ctx, slog.LevelDebug, "bulkhead call finished",
 			slog.String("bulkhead", e.Name),
 			slog.Int64("weight", e.Weight),
@@ -208,8 +212,7 @@ func (l *slogger) finished(ctx context.Context, e Finished) {
 }
 
 func (l *slogger) released(ctx context.Context, e Released) {
-	l.remind(ctx, e.Name, e.Time)
-	if l.logger.Enabled(ctx, slog.LevelDebug) {
+	if l.debugs(ctx, e.Name, e.Time) {
 		l.logger.LogAttrs(ctx, slog.LevelDebug, "bulkhead call released",
 			slog.String("bulkhead", e.Name),
 			slog.Int64("weight", e.Weight),
@@ -220,8 +223,7 @@ func (l *slogger) released(ctx context.Context, e Released) {
 }
 
 func (l *slogger) limitChanged(ctx context.Context, e LimitChanged) {
-	l.remind(ctx, e.Name, e.Time)
-	if l.logger.Enabled(ctx, slog.LevelDebug) {
+	if l.debugs(ctx, e.Name, e.Time) {
 		l.logger.LogAttrs(ctx, slog.LevelDebug, "bulkhead limit changed",
 			slog.String("bulkhead", e.Name),
 			slog.Int64("from", e.From),
