@@ -8,8 +8,8 @@ import (
 )
 
 // Any is a bulkhead of any result type: every [*Bulkhead] is one, and nothing
-// else can be but what embeds one. It is what to take where results do not matter. The methods are
-// documented at [Bulkhead].
+// else can be but what embeds one. It is what to take where results do not
+// matter. The methods are documented at [Bulkhead].
 type Any interface {
 	Run(ctx context.Context, fn func(context.Context) error) error
 	Acquire(ctx context.Context) (*Permit, error)

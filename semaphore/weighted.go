@@ -46,9 +46,9 @@ type Weighted struct {
 	// it then refuses is looked at again under mu.
 	limit atomic.Int64
 
-	// mu guards everything below. Lock order: it is a leaf. Nothing under it blocks or
-	// calls user code (methods of a context are user code), so those may call
-	// back into the semaphore, and nothing durable in the sense of
+	// mu guards everything below. Lock order: it is a leaf. Nothing under it
+	// blocks or calls user code (methods of a context are user code), so those
+	// may call back into the semaphore, and nothing durable in the sense of
 	// testing/synctest waits while holding it.
 	mu sync.Mutex
 
