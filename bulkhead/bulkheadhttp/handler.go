@@ -1,0 +1,118 @@
+package bulkheadhttp
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/turnstile-go/turnstile/bulkhead"
+)
+
+// NewHandler returns next guarded by b: a request goes on to next with a permit,
+// which it waits for as b's MaxWait or the handle says. A request that gets none
+// is answered as opts say and does not reach next. Nor does one whose client
+// leaves while it waits; as nobody is there to read it, the answer is a bare
+// status 499, for those who log.
+//
+// The permit comes back exactly once: when next has ended, be it by returning,
+// by a panic, which goes on to the server as it is, or by runtime.Goexit; or
+// when [ReleaseEarly] is called before. It is held while next reads the
+// request's body and writes the response, as long as the client takes for that,
+// so a server wants ReadTimeout and WriteTimeout, or ReleaseEarly. A connection
+// taken over by http.Hijacker changes nothing: what counts is that next ends.
+//
+// next gets the ResponseWriter as it is, and the request with another context.
+// To limit how long next may run, put http.TimeoutHandler around the result and
+// not around next: it answers without waiting for what it wraps, whose permit
+// would be free while the work goes on.
+//
+// Listeners are told of the request's context. A request whose next returns is
+// Finished with OK, whatever it answered and whether or not its client is still
+// there, for a handler has no error to return. If next panics or calls
+// runtime.Goexit, http.ErrAbortHandler included, it is Finished with Failed and
+// an error that says so.
+//
+// It panics if b or next is nil, or if an option is out of range. The result is
+// safe for concurrent use if next and the options' functions are.
+func NewHandler(b bulkhead.Any, next http.Handler, opts HandlerOptions) http.Handler {
+	switch {
+	case b == nil:
+		panic("bulkheadhttp: NewHandler with a nil bulkhead")
+	case next == nil:
+		panic("bulkheadhttp: NewHandler with a nil handler")
+	}
+	return &handler{bulkhead: b, next: next, opts: opts, refusal: newRefusal(opts)}
+}
+
+type handler struct {
+	bulkhead bulkhead.Any
+	next     http.Handler
+	opts     HandlerOptions
+	refusal  refusal
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.opts.Skip != nil && h.opts.Skip(r) {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	permit, err := h.handle(r).Acquire(r.Context())
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	h.serve(w, r, permit)
+}
+
+// handle returns what weighs r.
+func (h *handler) handle(r *http.Request) bulkhead.Any {
+	if h.opts.Weight == nil {
+		return h.bulkhead
+	}
+	return bulkhead.Weighing(h.bulkhead, h.opts.Weight(r))
+}
+
+// serve lets next have the request. Three may want to end the permit: next when
+// it returns, next when it panics, and ReleaseEarly from whatever goroutine has
+// the context. The first counts, by the permit itself.
+func (h *handler) serve(w http.ResponseWriter, r *http.Request, permit *bulkhead.Permit) {
+	guarded := r.WithContext(&guardedContext{r.Context(), permit})
+	returned := false
+	defer func() {
+		giveBack(permit, returned)
+	}()
+	defer keepNotes(r, guarded)
+	h.next.ServeHTTP(w, guarded)
+	returned = true
+}
+
+// errPanicked is the outcome of a handler that did not return.
+var errPanicked = errors.New("bulkheadhttp: handler panicked or called runtime.Goexit")
+
+// giveBack ends the permit of a handler that has ended. If that is because of a
+// panic or Goexit, which is on its way, listeners are told on a goroutine of
+// their own, for here a panic or Goexit of theirs would take its place.
+func giveBack(permit *bulkhead.Permit, returned bool) {
+	if returned {
+		permit.Complete(nil)
+		return
+	}
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		defer func() { _ = recover() }() // the first one counts
+		permit.Complete(errPanicked)
+	}()
+	<-told
+}
+
+// keepNotes takes over what next wrote into its copy of the request: who comes
+// after it reads the original. The server removes the temporary files of
+// MultipartForm, and middleware logs the Pattern.
+func keepNotes(r, guarded *http.Request) {
+	if guarded.MultipartForm != r.MultipartForm {
+		r.MultipartForm = guarded.MultipartForm
+	}
+	if guarded.Pattern != r.Pattern {
+		r.Pattern = guarded.Pattern
+	}
+}
