@@ -91,7 +91,7 @@ func stressKeyedRound(t *testing.T, round uint64) {
 						k.Run(ctx, key, func(ctx context.Context) error { _, err := fn(ctx); return err })
 					case 2:
 						p, err := k.Acquire(ctx, key)
-						defer p.Release()
+						defer p.Panicked() // unless it has ended
 						if err == nil {
 							_, err = fn(ctx)
 							p.Complete(err)

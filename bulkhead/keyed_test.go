@@ -41,7 +41,7 @@ var keyedEntries = []struct {
 	}},
 	{"Acquire", func(ctx context.Context, k *bulkhead.Keyed[string, int], key string, fn func(context.Context) error) error {
 		p, err := k.Acquire(ctx, key)
-		defer p.Release()
+		defer p.Panicked() // unless it has ended
 		if err == nil {
 			err = fn(ctx)
 			p.Complete(err)

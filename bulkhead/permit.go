@@ -6,10 +6,10 @@ import (
 )
 
 // Permit is the right to do one piece of work, obtained by [Bulkhead.Acquire].
-// Its holder ends it with Complete or Release; the first call of either counts,
-// from whichever goroutine, and later ones do nothing. So Release can be
+// Its holder ends it with Complete, Panicked or Release; the first call of any
+// counts, from whichever goroutine, and later ones do nothing. So Release can be
 // deferred right after Acquire, for whatever way the function is left, and
-// Complete called when the result is known. Both do nothing on a nil *Permit,
+// Complete called when the result is known. All do nothing on a nil *Permit,
 // which is what a failed Acquire returns.
 //
 // A Permit must not be copied.
@@ -27,6 +27,27 @@ func (p *Permit) Complete(err error) {
 	}
 	defer p.call.core.leave()
 	p.call.end(p.ctx, true, err)
+}
+
+// Panicked gives the permit back and says that the work panicked or called
+// [runtime.Goexit]. It recovers nothing, and is for a function that is deferred
+// around the work:
+//
+//	returned := false
+//	defer func() {
+//		if !returned {
+//			permit.Panicked()
+//		}
+//	}()
+//
+// Listeners run on a goroutine of their own, which it waits for: the panic on
+// its way through this one goes on, and one of theirs is dropped.
+func (p *Permit) Panicked() {
+	if p == nil || p.ended.Swap(true) {
+		return
+	}
+	defer p.call.core.leave()
+	p.call.end(p.ctx, false, nil)
 }
 
 // Release gives the permit back and says that it was not used.

@@ -17,6 +17,7 @@ func TestPermitEndsOnce(t *testing.T) {
 	complete := func(err error) func(*bulkhead.Permit) {
 		return func(p *bulkhead.Permit) { p.Complete(err) }
 	}
+	panicked := (*bulkhead.Permit).Panicked
 	release := (*bulkhead.Permit).Release
 	tests := []struct {
 		name   string
@@ -57,14 +58,25 @@ func TestPermitEndsOnce(t *testing.T) {
 			want: event.Record{Kind: event.KindReleased},
 		},
 		{
+			name:   "panicked, canceled",
+			cancel: true,
+			end:    []func(*bulkhead.Permit){panicked},
+			want:   event.Record{Kind: event.KindFinished, Outcome: event.Panicked},
+		},
+		{
 			name: "complete, then anything",
-			end:  []func(*bulkhead.Permit){complete(nil), release, complete(errBoom), release},
+			end:  []func(*bulkhead.Permit){complete(nil), release, complete(errBoom), panicked, release},
 			want: event.Record{Kind: event.KindFinished, Outcome: event.OK},
 		},
 		{
 			name: "release, then anything",
-			end:  []func(*bulkhead.Permit){release, complete(errBoom), release},
+			end:  []func(*bulkhead.Permit){release, complete(errBoom), panicked, release},
 			want: event.Record{Kind: event.KindReleased},
+		},
+		{
+			name: "panicked, then anything",
+			end:  []func(*bulkhead.Permit){panicked, release, complete(errBoom), panicked},
+			want: event.Record{Kind: event.KindFinished, Outcome: event.Panicked},
 		},
 	}
 	for _, tt := range tests {
@@ -118,6 +130,7 @@ func TestNilPermitDoesNothing(t *testing.T) {
 		p.Release()
 		p.Complete(nil)
 		p.Complete(errBoom)
+		p.Panicked()
 		b.Execute(ctx, answer)
 	}
 	// envoyproxy/envoy#22390: the clean-up of a thousand refused requests ran.
@@ -126,6 +139,28 @@ func TestNilPermitDoesNothing(t *testing.T) {
 	}
 	told.check(t, 2001, 2001)
 	checkAtRest(t, b)
+}
+
+func TestPanickedLeavesThePanicAlone(t *testing.T) {
+	for name, listen := range map[string]func(){"panic": func() { panic("listener") }, "goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			var told recorder
+			b := bulkhead.MustNew[int](bulkhead.Config{Name: "db", MaxConcurrent: 1, Listener: event.Join(
+				event.Listener{Finished: func(context.Context, event.Finished) { listen() }}, told.listener())})
+			func() {
+				defer func() {
+					if got := recover(); got != "work" {
+						t.Errorf("recovered %v, want the panic of the work", got)
+					}
+				}()
+				p := hold(t, b, 1)
+				defer p.Panicked()
+				panic("work")
+			}()
+			told.check(t, 1, 1)
+			checkAtRest(t, b)
+		})
+	}
 }
 
 func TestStalePermitReleasesNobodyElses(t *testing.T) {
