@@ -1,0 +1,85 @@
+package eventprom
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"unicode/utf8"
+
+	"github.com/turnstile-go/turnstile/bulkhead"
+	"github.com/turnstile-go/turnstile/event"
+)
+
+// Watch shows b from now on: its limit and what is in flight, at each scrape,
+// and what becomes of the calls that start from now on. So watch a bulkhead
+// before it has calls. It stays reachable until [Metrics.Unwatch].
+//
+// It is an error, and changes nothing, if b is nil, if its name is not valid
+// UTF-8, which Prometheus refuses in a label, or if that name is taken by
+// another bulkhead or by [Metrics.Listener], which would get the same label; so
+// is watching b twice, since each call would count twice.
+func (m *Metrics) Watch(b bulkhead.Any) error {
+	// In a variable that is yet to be set, a nil *Bulkhead is not a nil Any.
+	if v := reflect.ValueOf(b); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return errors.New("eventprom: a nil bulkhead cannot be watched")
+	}
+	name := b.Name()
+	w := &watch{bulkhead: b}
+	if err := m.take(name, w); err != nil {
+		return err
+	}
+	unsubscribe := b.Subscribe(m.listener(name))
+	m.mu.Lock()
+	w.unsubscribe = unsubscribe
+	watched := m.watched[name] == w
+	m.mu.Unlock()
+	if !watched { // an Unwatch came in between, and found nothing to call
+		unsubscribe()
+	}
+	return nil
+}
+
+// Listener returns a listener that counts everything it hears as of the name
+// given. It is for the Config of a [bulkhead.Keyed], all of whose keys have one
+// name, and which cannot be watched. There are no gauges of this name.
+//
+// The error is that of [Metrics.Watch] for the name.
+func (m *Metrics) Listener(name string) (event.Listener, error) {
+	if err := m.take(name, &watch{}); err != nil {
+		return event.Listener{}, err
+	}
+	return m.listener(name), nil
+}
+
+// take enters w under a name, if that may be a label and is free.
+func (m *Metrics) take(name string, w *watch) error {
+	if !utf8.ValidString(name) {
+		return fmt.Errorf("eventprom: the name %q of a bulkhead is not valid UTF-8, as a label must be", name)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.watched[name]; ok {
+		return fmt.Errorf("eventprom: a bulkhead named %q is watched already", name)
+	}
+	m.watched[name] = w
+	return nil
+}
+
+// Unwatch ends what [Metrics.Watch] or [Metrics.Listener] began for this name,
+// and reports whether there was such a thing. The gauges are gone from the next
+// scrape on, and calls that start later do not count. The counters stay as they
+// are, since one that went back to 0 would look like a restart, and go on
+// from there if a bulkhead of this name is watched again. A listener that
+// Listener returned goes on counting for as long as it is in use.
+func (m *Metrics) Unwatch(name string) bool {
+	m.mu.Lock()
+	w, ok := m.watched[name]
+	delete(m.watched, name)
+	unsubscribe := func() {}
+	if ok && w.unsubscribe != nil {
+		unsubscribe = w.unsubscribe
+	}
+	m.mu.Unlock()
+	unsubscribe()
+	return ok
+}
