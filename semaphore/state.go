@@ -34,10 +34,17 @@ func (s *Weighted) lock() {
 }
 
 // unlock settles what hangs on the outcome of a slow operation, publishes the
-// state word and releases mu. Whoever was decided under mu is told after it:
-// told before, a waiter could run and find the word still shut although its
-// own grant had left permits free and the queue empty.
+// state word and releases mu.
 func (s *Weighted) unlock() {
+	s.publishLocked()
+	s.mu.Unlock()
+}
+
+// publishLocked is unlock but for its last step: fast paths run again, so the
+// truth is no longer ours. Whoever was decided under mu is told after it: told
+// before, a waiter could run and find the word still shut although its own
+// grant had left permits free and the queue empty.
+func (s *Weighted) publishLocked() {
 	if s.idle != nil && s.inUseLocked() == 0 {
 		close(s.idle)
 		s.idle, s.drainers = nil, 0
@@ -58,7 +65,6 @@ func (s *Weighted) unlock() {
 	if s.state.Load() != word {
 		s.state.Store(word)
 	}
-	s.mu.Unlock()
 }
 
 // inUseLocked returns the permits in flight, between lock and unlock.

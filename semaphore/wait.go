@@ -216,7 +216,11 @@ func (s *Weighted) grantAndUnlock(out *batch, now int64) {
 	for s.grantLocked(out, now) {
 		s.tellAndRelock(out)
 	}
-	s.unlock()
+	s.publishLocked()
+	if out.Len() == 1 && !s.unfair {
+		out.tellParked()
+	}
+	s.mu.Unlock()
 	out.tell()
 }
 
@@ -282,6 +286,18 @@ type batch struct {
 	waitq.Batch[request]
 	woken chan<- struct{}
 	stops []func() bool
+}
+
+// tellParked tells the first, if it is a parked goroutine; mu may still be held.
+// A releaser serves one such, as a rule, and to tell it under mu is quicker: told
+// after it, the woken one and whoever releases next run into each other, and into
+// the scheduler's locks, which took a fifth of the time on two processors. A woken
+// waiter of an Unfair semaphore would run into mu itself.
+func (b *batch) tellParked() {
+	if w := b.First(); w.Value.pending == nil {
+		b.Pop()
+		w.Value.ready <- struct{}{}
+	}
 }
 
 func (b *batch) empty() bool { return b.Len() == 0 && b.woken == nil && b.stops == nil }

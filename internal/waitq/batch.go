@@ -1,9 +1,9 @@
 package waitq
 
 // Batch is a list of decided waiters that have not been told yet, first
-// decided first. Deciding happens under the mutex and telling after it, so
-// that the woken do not run into a mutex still held; the batch carries them
-// across, linked through themselves. The zero value is an empty batch.
+// decided first. Telling many under the mutex would hold it for long; the batch
+// carries them out of it, linked through themselves. The zero value is an empty
+// batch.
 type Batch[T any] struct {
 	head, tail *Waiter[T]
 	len        int
@@ -11,6 +11,9 @@ type Batch[T any] struct {
 
 // Len returns how many waiters are in the batch.
 func (b *Batch[T]) Len() int { return b.len }
+
+// First returns the waiter that Pop would take out, or nil.
+func (b *Batch[T]) First() *Waiter[T] { return b.head }
 
 // Push adds w, which must have been decided.
 func (b *Batch[T]) Push(w *Waiter[T]) {

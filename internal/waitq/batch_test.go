@@ -10,7 +10,7 @@ import (
 func TestBatchIsFirstInFirstOut(t *testing.T) {
 	var q queue
 	var b waitq.Batch[string]
-	if b.Len() != 0 || b.Pop() != nil {
+	if b.Len() != 0 || b.First() != nil || b.Pop() != nil {
 		t.Error("a zero Batch is not empty")
 	}
 	decide := func(name string) {
@@ -20,7 +20,12 @@ func TestBatchIsFirstInFirstOut(t *testing.T) {
 	}
 	var got []string
 	pop := func() {
-		if w := b.Pop(); w != nil {
+		first, had := b.First(), b.Len()
+		w := b.Pop()
+		if w != first {
+			t.Errorf("Pop took %v of %d, want the First, %v", w, had, first)
+		}
+		if w != nil {
 			got = append(got, w.Value)
 		}
 	}

@@ -211,16 +211,20 @@ inline publish() {
     }
 }
 
-inline unlock() {
+inline publishLocked() {
     if
     :: drained -> d_step { CHECK("drain: ", HELD == 0); draining = false; idle = true }
     :: else
     fi;
+    publish()
+}
+
+inline unlock() {
 #ifdef BROKEN_UNLOCK_FIRST
     mu = false;
-    publish()
+    publishLocked()
 #else
-    publish();
+    publishLocked();
     mu = false
 #endif
 }
@@ -289,6 +293,7 @@ inline tellAndRelock() {
     busy--
 }
 
+#define LONE  (out != 0 && (out & (out - 1)) == 0)
 #define FRONT (!closed && !FULL && queued > 0)
 #define FITS  (!tooHeavy(weight[HEAD]) && weight[HEAD] <= avail)
 
@@ -320,8 +325,13 @@ inline grantAndUnlock(now) {
 #ifdef BROKEN_TELL_FIRST
     tell();
     unlock()
-#else
+#elif defined(BROKEN_UNLOCK_FIRST) || defined(UNFAIR)
     unlock();
+    tell()
+#else
+    publishLocked();
+    if :: LONE -> tell() :: else fi; /* tellParked */
+    mu = false;
     tell()
 #endif
 }
