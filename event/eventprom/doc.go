@@ -50,6 +50,14 @@
 // 1 ms to 10 s if [Options] says nothing else. A scrape in text form has the
 // classic ones only.
 //
+// # Dashboard and alerts
+//
+// Beside this package's source are grafana/dashboard.json, a dashboard of these
+// metrics to import into Grafana, and alerts/turnstile.yml, two alerting rules:
+// BulkheadRejecting for a lasting share of rejected calls, and BulkheadStuck for
+// a bulkhead whose permits are taken or asked for while no call ever ends, be it
+// that a dependency hangs or that somebody lost permits.
+//
 // # Cost
 //
 // A call that is permitted costs two counters and two histograms, one that is
