@@ -16,11 +16,12 @@ TOOL := go tool -modfile=$(TOOLS)/go.mod
 STRESS ?= 1m
 STRESS_TIMEOUT ?= 1h
 PROP_CHECKS ?= 20000
+OLD ?= HEAD
 FUZZTIME ?= 1m
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: fmt fmt-check
 fmt: ## format every Go file
@@ -60,9 +61,11 @@ prop: ## the property tests, PROP_CHECKS=20000 scripts each
 fuzz: ## every fuzz target of every module for FUZZTIME=1m
 	$(call in-each,$(PACKAGED),$(TOOLS)/fuzz $(FUZZTIME))
 
-.PHONY: bench bench-once
-bench: ## measure us and our peers in turn, BENCH=regexp COUNT=10; the runs stay in bench.txt
+.PHONY: bench bench-compare bench-once
+bench: ## measure us and our peers in turn, BENCH=regexp COUNT=6; the runs stay in bench.txt
 	@DIR=$(CURDIR) internal/bench/run
+bench-compare: ## measure us at the revision OLD=HEAD and as we are, BENCH=regexp COUNT=10
+	@internal/bench/compare $(OLD)
 bench-once: ## run every benchmark of every module once, to see that it works
 	$(call in-each,$(PACKAGED),go test -run='^$$' -bench=. -benchtime=1x ./...)
 
