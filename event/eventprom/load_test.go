@@ -167,38 +167,3 @@ func oneCall(ctx context.Context, b *bulkhead.Bulkhead[int], random *rand.Rand) 
 		}
 	}
 }
-
-// TestUnwatchMeetsWatch has each come at any moment of the other. Afterwards the
-// bulkhead is watched or not, as a whole.
-func TestUnwatchMeetsWatch(t *testing.T) {
-	b := bulkhead.MustNew[int](bulkhead.Config{Name: "db", MaxConcurrent: 1})
-	m := eventprom.New(eventprom.Options{})
-	url := serve(t, m)
-	for round := range 300 {
-		var both sync.WaitGroup
-		both.Go(func() {
-			if err := m.Watch(b); err != nil {
-				t.Error(err)
-			}
-		})
-		both.Go(func() {
-			for range round % 10 {
-				runtime.Gosched()
-			}
-			m.Unwatch("db")
-		})
-		both.Wait()
-		m.Unwatch("db")
-	}
-	b.Run(t.Context(), nop)
-	if got := samples(t, url)["permitted_calls_total{db}"]; got != 0 {
-		t.Errorf("a call counted %v times with nobody watching", got)
-	}
-	if err := m.Watch(b); err != nil {
-		t.Fatal(err)
-	}
-	b.Run(t.Context(), nop)
-	if got := samples(t, url)["permitted_calls_total{db}"]; got != 1 {
-		t.Errorf("a call counted %v times, want once", got)
-	}
-}

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/turnstile-go/turnstile/bulkhead"
+	"github.com/turnstile-go/turnstile/internal/watched"
 )
 
 // Options are for what not everybody wants the same. The zero value is good.
@@ -42,16 +41,7 @@ type Metrics struct {
 	rejected, finished            *prometheus.CounterVec
 	wait, run                     *prometheus.HistogramVec
 
-	// mu guards watched. It is a leaf: neither a bulkhead nor Prometheus is
-	// called under it.
-	mu      sync.Mutex
-	watched map[string]*watch // by name
-}
-
-// watch is what takes a name.
-type watch struct {
-	bulkhead    bulkhead.Any // nil for a Listener
-	unsubscribe func()
+	watched *watched.Set
 }
 
 // New returns Metrics that watch nothing yet. It panics if buckets are not in
@@ -77,7 +67,7 @@ func New(opts Options) *Metrics {
 		wait: histogram("WaitBuckets", "turnstile_bulkhead_wait_seconds", "How long permitted calls waited for their permits.", opts.WaitBuckets),
 		run:  histogram("RunBuckets", "turnstile_bulkhead_run_seconds", "How long permitted calls held their permits.", opts.RunBuckets),
 
-		watched: map[string]*watch{},
+		watched: watched.New("eventprom"),
 	}
 }
 
@@ -129,7 +119,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, v := range m.vecs() {
 		v.Collect(ch)
 	}
-	for _, b := range m.bulkheads() {
+	for _, b := range m.watched.Bulkheads() {
 		s := b.Stats()
 		gauge := func(d *prometheus.Desc, v int64) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), s.Name)
@@ -138,17 +128,4 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(m.active, s.Active)
 		gauge(m.waiting, int64(s.Waiting))
 	}
-}
-
-// bulkheads returns those watched at this moment.
-func (m *Metrics) bulkheads() []bulkhead.Any {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := make([]bulkhead.Any, 0, len(m.watched))
-	for _, w := range m.watched {
-		if w.bulkhead != nil {
-			all = append(all, w.bulkhead)
-		}
-	}
-	return all
 }

@@ -1,11 +1,6 @@
 package eventprom
 
 import (
-	"errors"
-	"fmt"
-	"reflect"
-	"unicode/utf8"
-
 	"github.com/turnstile-go/turnstile/bulkhead"
 	"github.com/turnstile-go/turnstile/event"
 )
@@ -18,26 +13,7 @@ import (
 // UTF-8, which Prometheus refuses in a label, or if that name is taken by
 // another bulkhead or by [Metrics.Listener], which would get the same label; so
 // is watching b twice, since each call would count twice.
-func (m *Metrics) Watch(b bulkhead.Any) error {
-	// In a variable that is yet to be set, a nil *Bulkhead is not a nil Any.
-	if v := reflect.ValueOf(b); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return errors.New("eventprom: a nil bulkhead cannot be watched")
-	}
-	name := b.Name()
-	w := &watch{bulkhead: b}
-	if err := m.take(name, w); err != nil {
-		return err
-	}
-	unsubscribe := b.Subscribe(m.listener(name))
-	m.mu.Lock()
-	w.unsubscribe = unsubscribe
-	watched := m.watched[name] == w
-	m.mu.Unlock()
-	if !watched { // an Unwatch came in between, and found nothing to call
-		unsubscribe()
-	}
-	return nil
-}
+func (m *Metrics) Watch(b bulkhead.Any) error { return m.watched.Watch(b, m.listener) }
 
 // Listener returns a listener that counts everything it hears as of the name
 // given. It is for the Config of a [bulkhead.Keyed], all of whose keys have one
@@ -45,24 +21,10 @@ func (m *Metrics) Watch(b bulkhead.Any) error {
 //
 // The error is that of [Metrics.Watch] for the name.
 func (m *Metrics) Listener(name string) (event.Listener, error) {
-	if err := m.take(name, &watch{}); err != nil {
+	if err := m.watched.Take(name); err != nil {
 		return event.Listener{}, err
 	}
 	return m.listener(name), nil
-}
-
-// take enters w under a name, if that may be a label and is free.
-func (m *Metrics) take(name string, w *watch) error {
-	if !utf8.ValidString(name) {
-		return fmt.Errorf("eventprom: the name %q of a bulkhead is not valid UTF-8, as a label must be", name)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, ok := m.watched[name]; ok {
-		return fmt.Errorf("eventprom: a bulkhead named %q is watched already", name)
-	}
-	m.watched[name] = w
-	return nil
 }
 
 // Unwatch ends what [Metrics.Watch] or [Metrics.Listener] began for this name,
@@ -71,15 +33,4 @@ func (m *Metrics) take(name string, w *watch) error {
 // are, since one that went back to 0 would look like a restart, and go on
 // from there if a bulkhead of this name is watched again. A listener that
 // Listener returned goes on counting for as long as it is in use.
-func (m *Metrics) Unwatch(name string) bool {
-	m.mu.Lock()
-	w, ok := m.watched[name]
-	delete(m.watched, name)
-	unsubscribe := func() {}
-	if ok && w.unsubscribe != nil {
-		unsubscribe = w.unsubscribe
-	}
-	m.mu.Unlock()
-	unsubscribe()
-	return ok
-}
+func (m *Metrics) Unwatch(name string) bool { return m.watched.Unwatch(name) }

@@ -34,7 +34,7 @@ func TestWatchRefuses(t *testing.T) {
 		{"a handle to it", db.Weighing(2), `eventprom: a bulkhead named "db" is watched already`},
 		{"another one of its name", named("db"), `eventprom: a bulkhead named "db" is watched already`},
 		{"one of a listener's name", named("tenants"), `eventprom: a bulkhead named "tenants" is watched already`},
-		{"a name that is no label", named("d\xffb"), `eventprom: the name "d\xffb" of a bulkhead is not valid UTF-8, as a label must be`},
+		{"a name that is no label", named("d\xffb"), `eventprom: the bulkhead's name "d\xffb" is not valid UTF-8, as a label must be`},
 	} {
 		if err := m.Watch(tt.b); err == nil || err.Error() != tt.want {
 			t.Errorf("Watch of %s: %v, want %s", tt.what, err, tt.want)
@@ -43,7 +43,7 @@ func TestWatchRefuses(t *testing.T) {
 	for name, want := range map[string]string{
 		"db":      `eventprom: a bulkhead named "db" is watched already`,
 		"tenants": `eventprom: a bulkhead named "tenants" is watched already`,
-		"d\xffb":  `eventprom: the name "d\xffb" of a bulkhead is not valid UTF-8, as a label must be`,
+		"d\xffb":  `eventprom: the bulkhead's name "d\xffb" is not valid UTF-8, as a label must be`,
 	} {
 		if l, err := m.Listener(name); err == nil || err.Error() != want || l.Permitted != nil {
 			t.Errorf("Listener(%q): %v, want %s", name, err, want)
