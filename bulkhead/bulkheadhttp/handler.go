@@ -1,7 +1,6 @@
 package bulkheadhttp
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/turnstile-go/turnstile/bulkhead"
@@ -27,9 +26,8 @@ import (
 //
 // Listeners are told of the request's context. A request whose next returns is
 // Finished with OK, whatever it answered and whether or not its client is still
-// there, for a handler has no error to return. If next panics or calls
-// runtime.Goexit, http.ErrAbortHandler included, it is Finished with Failed and
-// an error that says so.
+// there, for a handler has no error to return. One whose next panics or calls
+// runtime.Goexit is Finished with Panicked, http.ErrAbortHandler included.
 //
 // It panics if b or next is nil, or if an option is out of range. The result is
 // safe for concurrent use if next and the options' functions are.
@@ -73,36 +71,20 @@ func (h *handler) handle(r *http.Request) bulkhead.Any {
 
 // serve lets next have the request. Three may want to end the permit: next when
 // it returns, next when it panics, and ReleaseEarly from whatever goroutine has
-// the context. The first counts, by the permit itself.
+// the context. The first counts, by the permit itself (release once).
 func (h *handler) serve(w http.ResponseWriter, r *http.Request, permit *bulkhead.Permit) {
 	guarded := r.WithContext(&guardedContext{r.Context(), permit})
 	returned := false
 	defer func() {
-		giveBack(permit, returned)
+		if returned {
+			permit.Complete(nil)
+		} else {
+			permit.Panicked()
+		}
 	}()
 	defer keepNotes(r, guarded)
 	h.next.ServeHTTP(w, guarded)
 	returned = true
-}
-
-// errPanicked is the outcome of a handler that did not return.
-var errPanicked = errors.New("bulkheadhttp: handler panicked or called runtime.Goexit")
-
-// giveBack ends the permit of a handler that has ended. If that is because of a
-// panic or Goexit, which is on its way, listeners are told on a goroutine of
-// their own, for here a panic or Goexit of theirs would take its place.
-func giveBack(permit *bulkhead.Permit, returned bool) {
-	if returned {
-		permit.Complete(nil)
-		return
-	}
-	told := make(chan struct{})
-	go func() {
-		defer close(told)
-		defer func() { _ = recover() }() // the first one counts
-		permit.Complete(errPanicked)
-	}()
-	<-told
 }
 
 // keepNotes takes over what next wrote into its copy of the request: who comes

@@ -24,8 +24,8 @@ type response struct {
 	Body       string
 }
 
-// ask returns what h answers to a request whose context is ctx.
-func ask(ctx context.Context, h http.Handler) response {
+// answerOf returns what h answers to a request whose context is ctx.
+func answerOf(ctx context.Context, h http.Handler) response {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
 	return response{w.Code, w.Result().Header["Retry-After"], w.Body.String()}
@@ -63,7 +63,7 @@ func TestAnswerIsAsTheOptionsSay(t *testing.T) {
 		{"nor overflow", bulkheadhttp.HandlerOptions{RetryAfter: bulkhead.Forever}, response{503, []string{"9223372037"}, unavailable}},
 		{"no Retry-After", bulkheadhttp.HandlerOptions{RetryAfter: -1}, response{503, nil, unavailable}},
 	} {
-		got := ask(t.Context(), bulkheadhttp.NewHandler(fullBulkhead(t, 0), unreachable(t), tc.opts))
+		got := answerOf(t.Context(), bulkheadhttp.NewHandler(fullBulkhead(t, 0), unreachable(t), tc.opts))
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s: answer (-want +got):\n%s", tc.reason, diff)
 		}
@@ -106,13 +106,13 @@ func TestAnswerDependsOnTheReason(t *testing.T) {
 		{"no weight", t.Context(), fullBulkhead(t, 0).Weighing(0), response{500, nil, "Internal Server Error\n"}, errAny},
 		{"a negative wait", t.Context(), fullBulkhead(t, 0).Waiting(-1), response{500, nil, "Internal Server Error\n"}, errAny},
 	} {
-		got := ask(discardLog(tc.ctx), bulkheadhttp.NewHandler(tc.b, unreachable(t), bulkheadhttp.HandlerOptions{}))
+		got := answerOf(discardLog(tc.ctx), bulkheadhttp.NewHandler(tc.b, unreachable(t), bulkheadhttp.HandlerOptions{}))
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s: answer (-want +got):\n%s", tc.reason, diff)
 		}
 
 		var rejected error
-		got = ask(tc.ctx, bulkheadhttp.NewHandler(tc.b, unreachable(t), bulkheadhttp.HandlerOptions{
+		got = answerOf(tc.ctx, bulkheadhttp.NewHandler(tc.b, unreachable(t), bulkheadhttp.HandlerOptions{
 			Reject: func(w http.ResponseWriter, r *http.Request, err error) {
 				rejected = err
 				http.Error(w, "rejected", http.StatusTeapot)
@@ -160,7 +160,7 @@ func TestWrongWeightIsLogged(t *testing.T) {
 			restore := captureLog(&text)
 			defer restore()
 		}
-		ask(ctx, h)
+		answerOf(ctx, h)
 		if want := "bulkheadhttp: bulkhead \"server\": weight is -7, want at least 1\n"; text.String() != want {
 			t.Errorf("%s: logged %q, want %q", tc.reason, &text, want)
 		}
