@@ -7,22 +7,29 @@ import (
 )
 
 // NewHandler returns next guarded by b: a request goes on to next with a permit,
-// which it waits for as b's MaxWait or the handle says. A request that gets none
-// is answered as opts say and does not reach next. Nor does one whose client
+// for which it waits as long as b's MaxWait, or the handle, says. One that gets
+// none is answered as opts say and does not reach next. Nor does one whose client
 // leaves while it waits; as nobody is there to read it, the answer is a bare
 // status 499, for those who log.
 //
 // The permit comes back exactly once: when next has ended, be it by returning,
 // by a panic, which goes on to the server as it is, or by runtime.Goexit; or
-// when [ReleaseEarly] is called before. It is held while next reads the
-// request's body and writes the response, as long as the client takes for that,
-// so a server wants ReadTimeout and WriteTimeout, or ReleaseEarly. A connection
-// taken over by http.Hijacker changes nothing: what counts is that next ends.
+// before, by [ReleaseEarly]. So it is held while next reads the request's body
+// and writes the response, as long as the client takes for that, and a server
+// wants ReadTimeout and WriteTimeout, or ReleaseEarly. Taking over the
+// connection with http.Hijacker changes nothing: what counts is that next ends.
 //
 // next gets the ResponseWriter as it is, and the request with another context.
 // To limit how long next may run, put http.TimeoutHandler around the result and
 // not around next: it answers without waiting for what it wraps, whose permit
 // would be free while the work goes on.
+//
+// Two things are up to net/http. Over HTTP/1 it notices that a client has left
+// only once the request's body, if it has one, is read, so such a request keeps
+// its place in the queue. And before a refusal is sent it reads what the client
+// still has to send, if that is not too much; one that sends slowly holds no
+// permit meanwhile, and a Reject that sets "Connection: close" does not wait
+// for it.
 //
 // Listeners are told of the request's context. A request whose next returns is
 // Finished with OK, whatever it answered and whether or not its client is still
