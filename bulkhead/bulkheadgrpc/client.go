@@ -22,10 +22,16 @@ import (
 // in opts are.
 func UnaryClientInterceptor(b bulkhead.Any, opts Options) grpc.UnaryClientInterceptor {
 	g := newGuard("UnaryClientInterceptor", b, opts)
-	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, callOpts ...grpc.CallOption) error {
-		return g.run(ctx, method, req, func() error {
-			return invoker(ctx, method, req, reply, cc, callOpts...)
-		})
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, callOpts ...grpc.CallOption) (err error) {
+		permit, err := g.acquire(ctx, method, req)
+		if err != nil {
+			return err
+		}
+		returned := false
+		defer func() { giveBack(ctx, permit, returned, err) }()
+		err = invoker(ctx, method, req, reply, cc, callOpts...)
+		returned = true
+		return err
 	}
 }
 
@@ -51,12 +57,12 @@ func UnaryClientInterceptor(b bulkhead.Any, opts Options) grpc.UnaryClientInterc
 func StreamClientInterceptor(b bulkhead.Any, opts Options) grpc.StreamClientInterceptor {
 	g := newGuard("StreamClientInterceptor", b, opts)
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, callOpts ...grpc.CallOption) (grpc.ClientStream, error) {
-		if g.skips(method) {
+		permit, err := g.acquire(ctx, method, nil)
+		switch {
+		case err != nil:
+			return nil, err
+		case permit == nil: // the stream is skipped
 			return streamer(ctx, desc, cc, method, callOpts...)
-		}
-		permit, err := g.handle(ctx, method, nil).Acquire(ctx)
-		if err != nil {
-			return nil, refused(err)
 		}
 		s := &clientStream{ctx: ctx, permit: permit, oneReply: !desc.ServerStreams}
 		return s.open(func() (grpc.ClientStream, error) {

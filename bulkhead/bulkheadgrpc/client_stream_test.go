@@ -296,6 +296,22 @@ func TestStreamThatEndsWhileItOpensLeavesNothingInItsContext(t *testing.T) {
 	s.wantRest(t, 1)
 }
 
+// The caller's options may be a part of a longer slice, and in use elsewhere.
+func TestCallOptionsOfTheCallerAreNotOverwritten(t *testing.T) {
+	s := newSide("client", bulkhead.Config{})
+	opts := []grpc.CallOption{grpc.WaitForReady(true), grpc.StaticMethod()}
+	want := opts[1]
+	var got []grpc.CallOption
+	_, err := bulkheadgrpc.StreamClientInterceptor(s, bulkheadgrpc.Options{})(t.Context(), kinds[both], nil, "/a/b",
+		func(_ context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			got = opts
+			return nil, errBoom
+		}, opts[:1]...)
+	if err != errBoom || opts[1] != want || len(got) != 2 || got[0] != opts[0] {
+		t.Errorf("the caller's options are %v, passed on are %v, error %v", opts, got, err)
+	}
+}
+
 // retrying is an interceptor that opens another stream when one has failed, as
 // those of go-grpc-middleware do.
 func retrying(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {

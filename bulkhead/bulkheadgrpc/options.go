@@ -25,43 +25,47 @@ type Options struct {
 type guard struct {
 	bulkhead bulkhead.Any
 	opts     Options
+	refusals refusals
 }
 
 // newGuard returns the guard of the interceptor that constructor makes.
-func newGuard(constructor string, b bulkhead.Any, opts Options) guard {
+func newGuard(constructor string, b bulkhead.Any, opts Options) *guard {
 	if b == nil {
 		panic("bulkheadgrpc: " + constructor + " with a nil bulkhead")
 	}
-	return guard{b, opts}
+	return &guard{bulkhead: b, opts: opts}
 }
 
-func (g guard) skips(fullMethod string) bool {
-	return g.opts.Skip != nil && g.opts.Skip(fullMethod)
+// acquire returns the permit for a call, or nil if it needs none. The error is
+// that of a call that goes no further.
+func (g *guard) acquire(ctx context.Context, fullMethod string, req any) (*bulkhead.Permit, error) {
+	if g.opts.Skip != nil && g.opts.Skip(fullMethod) {
+		return nil, nil
+	}
+	permit, err := g.handle(ctx, fullMethod, req).Acquire(ctx)
+	if err != nil {
+		return nil, g.refusals.of(err)
+	}
+	return permit, nil
 }
 
 // handle returns what weighs the call.
-func (g guard) handle(ctx context.Context, fullMethod string, req any) bulkhead.Any {
+func (g *guard) handle(ctx context.Context, fullMethod string, req any) bulkhead.Any {
 	if g.opts.Weight == nil {
 		return g.bulkhead
 	}
 	return bulkhead.Weighing(g.bulkhead, g.opts.Weight(ctx, fullMethod, req))
 }
 
-// run makes call with a permit held, and returns its error untouched. The
-// bulkhead is told a mapped one.
-func (g guard) run(ctx context.Context, fullMethod string, req any, call func() error) error {
-	if g.skips(fullMethod) {
-		return call()
+// giveBack ends the permit of a call that has ended, with err if it returned, or
+// else by a panic or Goexit, which is on its way.
+func giveBack(ctx context.Context, permit *bulkhead.Permit, returned bool, err error) {
+	switch {
+	case permit == nil: // the call was skipped
+	case returned:
+		defer permit.Release() // if a method of ctx or err panics
+		permit.Complete(outcome(ctx, err))
+	default:
+		permit.Panicked()
 	}
-	var own error
-	ran := false
-	err := g.handle(ctx, fullMethod, req).Run(ctx, func(context.Context) error {
-		ran = true
-		own = call()
-		return outcome(ctx, own)
-	})
-	if !ran {
-		return refused(err)
-	}
-	return own
 }

@@ -141,6 +141,58 @@ func TestServersRejectionMatchesFurtherOut(t *testing.T) {
 	}
 }
 
+// Refusals that are alike are made once, and those that are not must not get
+// another's numbers.
+func TestRefusalsSayWhatIsTrueNow(t *testing.T) {
+	b := bulkhead.MustNew[any](bulkhead.Config{Name: "server", MaxConcurrent: 1})
+	weight := int64(1)
+	intercept := bulkheadgrpc.UnaryServerInterceptor(b, bulkheadgrpc.Options{
+		Weight: func(context.Context, string, any) int64 { return weight },
+	})
+	held, _ := b.TryAcquire()
+	defer held.Release()
+	for _, tc := range []struct {
+		limit, weight int64
+		reason        event.Reason
+	}{
+		{1, 1, event.Full}, {1, 1, event.Full}, {2, 2, event.Full}, {2, 3, event.TooHeavy}, {2, 4, event.TooHeavy},
+		{3, 4, event.TooHeavy}, {1, 1, event.Full}, {1, 2, event.TooHeavy},
+	} {
+		b.SetMaxConcurrent(tc.limit)
+		weight = tc.weight
+		_, err := intercept(t.Context(), nil, info, nil)
+		want := bulkhead.RejectedError{Name: "server", Reason: tc.reason, MaxConcurrent: tc.limit, Weight: tc.weight}
+		got, _ := errors.AsType[bulkhead.RejectedError](err)
+		if msg := status.Convert(err).Message(); got != want || msg != want.Error() {
+			t.Errorf("got %+v with the message %q, want %+v", got, msg, want)
+		}
+	}
+}
+
+// A server that is overloaded answers most calls with the same status, at no
+// cost in memory. A call that is permitted costs its permit.
+func TestAllocations(t *testing.T) {
+	b := bulkhead.MustNew[any](bulkhead.Config{Name: "server", MaxConcurrent: 1})
+	intercept := bulkheadgrpc.UnaryServerInterceptor(b, bulkheadgrpc.Options{})
+	handler := func(context.Context, any) (any, error) { return nil, nil }
+	ctx := t.Context()
+	call := func(want codes.Code) func() {
+		return func() {
+			if _, err := intercept(ctx, nil, info, handler); status.Code(err) != want {
+				t.Errorf("got %v, want %v", err, want)
+			}
+		}
+	}
+	if n := testing.AllocsPerRun(100, call(codes.OK)); n > 1 {
+		t.Errorf("a call: %v allocations, want 1", n)
+	}
+	held, _ := b.TryAcquire()
+	defer held.Release()
+	if n := testing.AllocsPerRun(100, call(codes.ResourceExhausted)); n > 0 {
+		t.Errorf("a rejection: %v allocations, want none", n)
+	}
+}
+
 func TestCallThatIsCanceledInTheQueueGoesNoFurther(t *testing.T) {
 	for _, where := range []string{"server", "client"} {
 		for form, call := range callers {

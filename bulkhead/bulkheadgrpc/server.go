@@ -27,10 +27,14 @@ import (
 func UnaryServerInterceptor(b bulkhead.Any, opts Options) grpc.UnaryServerInterceptor {
 	g := newGuard("UnaryServerInterceptor", b, opts)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-		err = g.run(ctx, info.FullMethod, req, func() (err error) {
-			resp, err = handler(ctx, req)
-			return err
-		})
+		permit, err := g.acquire(ctx, info.FullMethod, req)
+		if err != nil {
+			return nil, err
+		}
+		returned := false
+		defer func() { giveBack(ctx, permit, returned, err) }()
+		resp, err = handler(ctx, req)
+		returned = true
 		return resp, err
 	}
 }
@@ -45,9 +49,16 @@ func UnaryServerInterceptor(b bulkhead.Any, opts Options) grpc.UnaryServerInterc
 // run the parts that cost something with [bulkhead.Do]; see [StatusError].
 func StreamServerInterceptor(b bulkhead.Any, opts Options) grpc.StreamServerInterceptor {
 	g := newGuard("StreamServerInterceptor", b, opts)
-	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-		return g.run(stream.Context(), info.FullMethod, nil, func() error {
-			return handler(srv, stream)
-		})
+	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+		ctx := stream.Context()
+		permit, err := g.acquire(ctx, info.FullMethod, nil)
+		if err != nil {
+			return err
+		}
+		returned := false
+		defer func() { giveBack(ctx, permit, returned, err) }()
+		err = handler(srv, stream)
+		returned = true
+		return err
 	}
 }

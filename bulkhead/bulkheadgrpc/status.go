@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -64,11 +66,8 @@ func StatusError(err error) error {
 	if _, ok := status.FromError(err); ok || !isRefusal(err) {
 		return err
 	}
-	return &refusal{err}
+	return newRefusal(err)
 }
-
-// refused returns the error of a call that got no permit, because of err.
-func refused(err error) error { return &refusal{err} }
 
 func isRefusal(err error) bool {
 	if _, ok := errors.AsType[bulkhead.RejectedError](err); ok {
@@ -78,21 +77,50 @@ func isRefusal(err error) bool {
 	return ok
 }
 
-// refusal is a bulkhead's error that has a status, which is made when asked for:
-// on the client often nobody does.
-type refusal struct{ error }
+// refusal is a bulkhead's error that has a status, which is made when first asked
+// for: on the client often nobody does.
+type refusal struct {
+	error
+	status func() *status.Status
+}
+
+func newRefusal(err error) *refusal {
+	return &refusal{err, sync.OnceValue(func() *status.Status { return statusOf(err) })}
+}
 
 func (r *refusal) Unwrap() error { return r.error }
 
 // GRPCStatus returns the status, for package status and gRPC's server.
-func (r *refusal) GRPCStatus() *status.Status {
-	if rejected, ok := errors.AsType[bulkhead.RejectedError](r.error); ok {
-		return rejection(rejected, r.Error())
+func (r *refusal) GRPCStatus() *status.Status { return r.status() }
+
+// statusOf returns the status for a bulkhead's error.
+func statusOf(err error) *status.Status {
+	if rejected, ok := errors.AsType[bulkhead.RejectedError](err); ok {
+		return rejection(rejected, err.Error())
 	}
-	if canceled, ok := errors.AsType[*bulkhead.CanceledError](r.error); ok {
-		return status.New(codeOf(canceled.Err), r.Error())
+	if canceled, ok := errors.AsType[*bulkhead.CanceledError](err); ok {
+		return status.New(codeOf(canceled.Err), err.Error())
 	}
-	return status.New(codes.Internal, r.Error()) // a weight or wait that is out of range
+	return status.New(codes.Internal, err.Error()) // a weight or wait that is out of range
+}
+
+// refusals are the last refusals of one bulkhead, by reason. Those of calls that
+// did not wait are all alike, so what an overloaded server answers most is made
+// once.
+type refusals [event.Closed + 1]atomic.Pointer[refusal]
+
+// of returns the error of a call that got no permit, because of err.
+func (last *refusals) of(err error) error {
+	rejected, ok := err.(bulkhead.RejectedError)
+	if !ok || rejected.Waited > 0 {
+		return newRefusal(err)
+	}
+	if r := last[rejected.Reason].Load(); r != nil && r.error == err {
+		return r
+	}
+	r := newRefusal(err)
+	last[rejected.Reason].Store(r)
+	return r
 }
 
 func rejection(rejected bulkhead.RejectedError, text string) *status.Status {

@@ -77,6 +77,12 @@ var unaryEnds = []struct {
 		code:      codes.Canceled, wantServer: "released", wantClient: "released",
 	},
 	{
+		reason:    "the client cancels and the handler takes it for a deadline",
+		handler:   func(_ *unary, ctx context.Context) error { <-ctx.Done(); return context.DeadlineExceeded },
+		meanwhile: func(t *testing.T, u *unary) { u.cancel() },
+		code:      codes.Canceled, wantServer: "released", wantClient: "released",
+	},
+	{
 		reason: "the client cancels and the handler fails for another reason",
 		handler: func(_ *unary, ctx context.Context) error {
 			<-ctx.Done()
