@@ -25,9 +25,10 @@ const (
 	readError deed = "read an error"
 	closeIt   deed = "close"
 	cancelIt  deed = "cancel"
+	leaveIt   deed = "cancel and close" // before anybody has noticed the first
 )
 
-var deeds = []deed{readSome, readEnd, readError, closeIt, cancelIt}
+var deeds = []deed{readSome, readEnd, readError, closeIt, cancelIt, leaveIt}
 
 // scripted is a body of which a Read says by its length what shall come of it.
 type scripted struct{}
@@ -78,6 +79,9 @@ func (x exchange) do(d deed) {
 		x.resp.Body.Close()
 	case cancelIt:
 		x.cancel()
+	case leaveIt:
+		x.cancel()
+		x.resp.Body.Close()
 	default:
 		x.resp.Body.Read(make([]byte, len(d)))
 	}
@@ -96,12 +100,12 @@ func (x exchange) ends() []string {
 // empty if it is not.
 func endBy(kind string, d deed) string {
 	switch {
-	case d == closeIt, d == readEnd && kind == "body":
-		return "ok"
 	case d == readError:
 		return "failed"
-	case d == cancelIt && kind == "body":
+	case kind == "body" && (d == cancelIt || d == leaveIt):
 		return "released"
+	case d == closeIt, d == leaveIt, kind == "body" && d == readEnd:
+		return "ok"
 	}
 	return ""
 }
