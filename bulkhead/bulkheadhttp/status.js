@@ -111,7 +111,7 @@
 		const waiting = bulkheads.reduce((sum, b) => sum + b.waiting, 0);
 		const full = bulkheads.filter((b) => b.active >= b.max_concurrent).length;
 		const one = bulkheads.length === 1;
-		return `${bulkheads.length} bulkhead${one ? "" : "s"}, ${full} with the whole limit in use, ${number(waiting)} waiting`;
+		return `${bulkheads.length} bulkhead${one ? "" : "s"}, ${full} full, ${number(waiting)} waiting`;
 	}
 
 	class Row {
@@ -186,12 +186,12 @@
 			const active = most((s) => s.active);
 			const waiting = most((s) => s.waiting);
 			const top = most((s) => Math.max(s.limit, s.active));
-			const label = (what, n) => `${what}, over two minutes, at most ${number(n)}`;
-			chart(this.parts["active-chart"], this.samples, now, label("In use", active), {
+			const title = (what, n) => `${what}, over two minutes, at most ${number(n)}`;
+			chart(this.parts["active-chart"], this.samples, now, title("In use", active), {
 				line: (s) => s.active / top,
 				limit: (s) => s.limit / top,
 			});
-			chart(this.parts["waiting-chart"], this.samples, now, label("Waiting", waiting), {
+			chart(this.parts["waiting-chart"], this.samples, now, title("Waiting", waiting), {
 				line: (s) => s.waiting / Math.max(waiting, 1),
 			});
 		}
@@ -200,11 +200,11 @@
 	// Charts.
 
 	// chart draws lines whose functions give heights between 0 and 1.
-	function chart(svg, samples, now, label, lines) {
+	function chart(svg, samples, now, title, lines) {
 		const { width, height } = svg.viewBox.baseVal;
 		const x = (s) => (width * (1 - (now - s.at) / span)).toFixed(1);
 		const y = (h) => (height * (1 - h)).toFixed(1);
-		svg.setAttribute("aria-label", label);
+		svg.querySelector("title").textContent = title; // for the mouse, and for who hears it
 		const runs = unbroken(samples);
 		for (const [name, h] of Object.entries(lines)) {
 			const path = (run) => "M" + run.map((s) => `${x(s)} ${y(h(s))}`).join("L");
