@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,4 +134,47 @@ func TestPermitComesBackFromAHandlerThatDoesNotReadTheBody(t *testing.T) {
 			s.tape.wait(t, i+1, event.KindFinished)
 		}
 	})
+}
+
+// A client that asks first does not send its body in vain.
+func TestRefusedUploadIsNotSentByAClientThatAsksFirst(t *testing.T) {
+	s := newSite(t, protocols[0], bulkhead.Config{MaxConcurrent: 1}, bulkheadhttp.HandlerOptions{}, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(w, r.Body)
+	})
+	s.client.Transport.(*http.Transport).ExpectContinueTimeout = patience
+	upload := func() (status int, sent bool) {
+		t.Helper()
+		body := &noted{Reader: strings.NewReader("hello")}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.srv.URL, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Expect", "100-continue")
+		resp, err := s.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		io.Copy(io.Discard, resp.Body)
+		return resp.StatusCode, body.read.Load()
+	}
+	permit := s.hold(1)
+	if status, sent := upload(); status != http.StatusServiceUnavailable || sent {
+		t.Errorf("status %d, body sent %v; want 503 and not sent", status, sent)
+	}
+	permit.Release()
+	if status, sent := upload(); status != http.StatusOK || !sent {
+		t.Errorf("status %d, body sent %v; want 200 and sent", status, sent)
+	}
+}
+
+// noted is a Reader that notes whether it was read.
+type noted struct {
+	io.Reader
+	read atomic.Bool
+}
+
+func (r *noted) Read(p []byte) (int, error) {
+	r.read.Store(true)
+	return r.Reader.Read(p)
 }
