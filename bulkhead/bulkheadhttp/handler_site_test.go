@@ -100,7 +100,12 @@ func around(outer func(http.Handler) http.Handler) func(*http.Server) {
 // close ends server and client and looks at what is left.
 func (s *site) close() {
 	s.client.CloseIdleConnections()
-	s.srv.Close()
+	closed := make(chan struct{})
+	go func() {
+		s.srv.Close() // it waits for requests, for ever if a failed test has left one
+		close(closed)
+	}()
+	receive(s.t, closed)
 	// A handler of HTTP/2 may outlive its connection, and so the server.
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
