@@ -8,9 +8,13 @@ import (
 
 // NewHandler returns next guarded by b: a request goes on to next with a permit,
 // for which it waits as long as b's MaxWait, or the handle, says. One that gets
-// none is answered as opts say and does not reach next. Nor does one whose client
-// leaves while it waits; as nobody is there to read it, the answer is a bare
-// status 499, for those who log.
+// none is answered as opts say and does not reach next.
+//
+// Nor does one whose context ends while it waits. That its client has left is
+// taken from a context canceled without a cause, as net/http does it; nobody
+// reads the answer then, a bare status 499 for those who log. A deadline, or a
+// context canceled with a cause, is the server's own doing, and the client is
+// answered as one that is rejected.
 //
 // The permit comes back exactly once: when next has ended, be it by returning,
 // by a panic, which goes on to the server as it is, or by runtime.Goexit; or
