@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -121,6 +123,41 @@ func TestPermitIsHeldUntilTheBodyFails(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A server that is killed leaves its kernel to reset the connections.
+func TestConnectionResetIsAFailure(t *testing.T) {
+	for _, sent := range []string{"", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfive."} {
+		reset := make(chan struct{})
+		rig := newRig(t, "HTTP/1.1", bulkhead.Config{MaxConcurrent: 1}, bulkheadhttp.TransportOptions{}, func(w http.ResponseWriter, _ *http.Request) {
+			c, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			io.WriteString(c, sent)
+			<-reset
+			c.(*net.TCPConn).SetLinger(0)
+			c.Close()
+		})
+		if sent == "" {
+			close(reset)
+		}
+		resp, err := rig.client.Do(rig.request(t.Context(), http.MethodPost, "/", nil)) // which is not tried again
+		if err == nil {
+			_, err = io.ReadFull(resp.Body, make([]byte, len("five.")))
+			if err == nil {
+				close(reset)
+				_, err = io.ReadAll(resp.Body)
+			}
+			resp.Body.Close()
+		}
+		if !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("after %q: got %v, want ECONNRESET", sent, err)
+		}
+		rig.wantActive(0, "after the reset")
+		rig.wantEnds("failed")
 	}
 }
 
