@@ -24,6 +24,7 @@ import (
 // every query of the dashboard, and the rules. One server takes the histograms'
 // classic buckets, another one the native ones, and no classic ones then.
 func TestPrometheus(t *testing.T) {
+	t.Parallel() // a Prometheus looks for its targets after five seconds
 	program := tool(t, "prometheus")
 	m := eventprom.New(eventprom.Options{})
 	target := serve(t, m)

@@ -26,7 +26,7 @@ func serve(t testing.TB, m *eventprom.Metrics) (url string) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
-		for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > before; runtime.Gosched() {
 			if time.Now().After(end) {
 				t.Errorf("%d goroutines are left, want %d as before", runtime.NumGoroutine(), before)
 				return
