@@ -164,7 +164,9 @@ func TestTimeoutOfTheClient(t *testing.T) {
 	t.Run("while it reads", func(t *testing.T) {
 		overBoth(t, func(t *testing.T, newRig rigFunc) {
 			rig := newRig(bulkhead.Config{MaxConcurrent: 1}, bulkheadhttp.TransportOptions{}, stall)
-			rig.client.Timeout = 200 * time.Millisecond // if the headers take longer, there is no body to read
+			// If the headers take longer, there is no body to read, and if even
+			// RoundTrip comes later, there is no permit.
+			rig.client.Timeout = 200 * time.Millisecond
 			resp, err := rig.client.Get(rig.srv.URL)
 			if err == nil {
 				_, err = io.ReadAll(resp.Body)
@@ -173,7 +175,10 @@ func TestTimeoutOfTheClient(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v, want DeadlineExceeded", err)
 			}
-			rig.wantEnds("released")
+			rig.tape.wait(t, 1, event.KindReleased, event.KindCanceled, event.KindFinished)
+			if told := rig.tape.of(event.KindFinished); len(told) > 0 {
+				t.Errorf("told %+v, want that it was released", told)
+			}
 		})
 	})
 }
