@@ -49,7 +49,7 @@ func (s *clientStream) open(start func() (grpc.ClientStream, error)) (grpc.Clien
 		}
 	}()
 	stream, err := start()
-	if err == nil && stream != nil {
+	if err == nil {
 		s.ClientStream = stream
 		s.watch()
 	}

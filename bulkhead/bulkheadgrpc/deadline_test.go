@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -88,6 +89,64 @@ func callUntilEntered(t *testing.T, s *site, call func(context.Context, *site) e
 	}
 	t.Fatal("the handler was not reached")
 	return calls
+}
+
+// due is a context that knows a deadline, and ends when it is told to.
+type due struct {
+	context.Context
+	deadline time.Time
+}
+
+func (d due) Deadline() (time.Time, bool) { return d.deadline, true }
+
+// When the other side says DeadlineExceeded and the deadline has passed, ctx is
+// about to end. When it does not, nobody waits for it forever.
+func TestDeadlineThatTheOtherSideSawFirst(t *testing.T) {
+	for _, tc := range []struct {
+		reason   string
+		deadline time.Duration // from now
+		ends     time.Duration // ctx, from now
+		code     codes.Code
+		want     string
+		took     time.Duration
+	}{
+		{"ctx follows", 0, 50 * time.Millisecond, codes.DeadlineExceeded, "released", 50 * time.Millisecond},
+		{"ctx does not follow", 0, time.Hour, codes.DeadlineExceeded, "failed", 100 * time.Millisecond},
+		{"it has not passed here", time.Minute, time.Hour, codes.DeadlineExceeded, "failed", 0},
+		{"the status is another one", 0, 50 * time.Millisecond, codes.Canceled, "failed", 0},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSide("client", bulkhead.Config{})
+				parent, cancel := context.WithTimeout(t.Context(), tc.ends)
+				defer cancel()
+				ctx := due{parent, time.Now().Add(tc.deadline)}
+				start := time.Now()
+				_, err := bulkheadgrpc.UnaryServerInterceptor(s, bulkheadgrpc.Options{})(ctx, nil, info,
+					func(context.Context, any) (any, error) { return nil, status.Error(tc.code, "the other side's") })
+				if got := time.Since(start); got != tc.took {
+					t.Errorf("it took %v, want %v", got, tc.took)
+				}
+				wantCode(t, "the call", err, tc.code)
+				s.wantEnd(t, tc.want)
+			})
+		})
+	}
+}
+
+// What another service says does not become canceled because it took until the
+// deadline to say so.
+func TestUnavailableIsAFailureAtTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSide("server", bulkhead.Config{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		bulkheadgrpc.UnaryServerInterceptor(s, bulkheadgrpc.Options{})(ctx, nil, info, func(ctx context.Context, _ any) (any, error) {
+			<-ctx.Done()
+			return nil, status.Error(codes.Unavailable, "another service's")
+		})
+		s.wantEnd(t, "failed")
+	})
 }
 
 // A handler that does not stop at its deadline holds its permit until it does.

@@ -55,8 +55,8 @@ type weighed struct{ asked []string }
 
 func (w *weighed) options() bulkheadgrpc.Options {
 	return bulkheadgrpc.Options{Weight: func(ctx context.Context, method string, req any) int64 {
-		in, ok := req.(*text)
-		w.asked = append(w.asked, fmt.Sprintf("%s %v %v", method, ok, ctx.Err()))
+		in, _ := req.(*text)
+		w.asked = append(w.asked, fmt.Sprintf("%s %T %v", method, req, ctx.Err()))
 		return int64(max(1, len(in.GetValue())))
 	}}
 }
@@ -95,7 +95,7 @@ func TestWeightMayDependOnTheRequest(t *testing.T) {
 	s.client.wantRest(t, 6)
 	s.server.wantRest(t, 6)
 	for _, w := range []weighed{onServer, onClient} {
-		want := strings.Repeat(unaryMethod+" true <nil>\n", 5) + "/test.Service/Upload false <nil>"
+		want := strings.Repeat(unaryMethod+" *wrapperspb.StringValue <nil>\n", 5) + "/test.Service/Upload <nil> <nil>"
 		if got := strings.Join(w.asked, "\n"); got != want {
 			t.Errorf("the weight was asked for\n%s\nwant\n%s", got, want)
 		}
