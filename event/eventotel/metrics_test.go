@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -129,41 +131,60 @@ func TestCollect(t *testing.T) {
 	check(t, reader, "when closed", want)
 }
 
-// What a backend goes by: units, whether a sum may fall, and descriptions.
-func TestInstruments(t *testing.T) {
+var documentedMetric = regexp.MustCompile(`(?m)^//\t(turnstile[.\w]+) +(\{?\w+\}?) +(?:observable )?([-\w ]+?)(?:, by ([.\w]+))?: (.*)$`)
+
+// The table in the package documentation is what is collected: names, units,
+// whether a sum may fall, and attributes.
+func TestDocumentationListsEveryMetric(t *testing.T) {
+	// row is a metric without its name; by is the attribute that it has besides
+	// the bulkhead's name, with its values.
+	type row struct {
+		unit, kind, by string
+		values         []string
+	}
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]row{}
+	for _, m := range documentedMetric.FindAllStringSubmatch(string(text), -1) {
+		r := row{unit: m[2], kind: m[3], by: m[4]}
+		if r.by != "" {
+			r.values = slices.Sorted(slices.Values(strings.Split(m[5], ", ")))
+		}
+		documented[m[1]] = r
+	}
+
 	m, reader := newMetrics(t)
 	b := bulkhead.MustNew[int](bulkhead.Config{Name: "db", MaxConcurrent: 2})
 	if err := m.Watch(b); err != nil {
 		t.Fatal(err)
 	}
 	b.Run(t.Context(), nop)
-	got := map[string]string{}
-	for name, m := range collect(t, reader) {
-		kind := "histogram"
+	collected := map[string]row{}
+	for _, m := range collect(t, reader) {
+		r := row{unit: m.Unit, kind: "histogram"}
 		if sum, ok := m.Data.(metricdata.Sum[int64]); ok {
-			kind = "up-down counter"
+			r.kind = "up-down counter"
 			if sum.IsMonotonic {
-				kind = "counter"
+				r.kind = "counter"
 			}
+			for _, p := range sum.DataPoints {
+				for _, kv := range p.Attributes.ToSlice() {
+					if kv.Key != "turnstile.bulkhead.name" {
+						r.by, r.values = string(kv.Key), append(r.values, kv.Value.AsString())
+					}
+				}
+			}
+			slices.Sort(r.values)
 		}
-		got[name] = m.Unit + " " + kind
-		if !strings.HasPrefix(m.Name, "turnstile.bulkhead.") || !strings.HasSuffix(m.Description, ".") {
+		collected[m.Name] = r
+		if !strings.HasSuffix(m.Description, ".") {
 			t.Errorf("%s: %q", m.Name, m.Description)
 		}
 	}
-	if diff := cmp.Diff(map[string]string{
-		"limit":         "{permit} up-down counter",
-		"usage":         "{permit} up-down counter",
-		"waiting":       "{call} up-down counter",
-		"permitted":     "{call} counter",
-		"rejected":      "{call} counter",
-		"canceled":      "{call} counter",
-		"finished":      "{call} counter",
-		"released":      "{call} counter",
-		"wait.duration": "s histogram",
-		"run.duration":  "s histogram",
-	}, got); diff != "" {
-		t.Errorf("instruments (-want +got):\n%s", diff)
+	if diff := cmp.Diff(collected, documented, cmp.AllowUnexported(row{})); diff != "" {
+		t.Errorf("the documentation (-collected +documented):\n%s", diff)
 	}
 }
 

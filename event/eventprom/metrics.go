@@ -44,8 +44,8 @@ type Metrics struct {
 	watched *watched.Set
 }
 
-// New returns Metrics that watch nothing yet. It panics if buckets are not in
-// increasing order, or NaN.
+// New returns Metrics that watch nothing yet. It panics if buckets are given that
+// are none, not in increasing order, or NaN.
 func New(opts Options) *Metrics {
 	gauge := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, []string{"bulkhead"}, nil)

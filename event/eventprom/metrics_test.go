@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -263,6 +264,49 @@ func TestScrapeLintsClean(t *testing.T) {
 		if strings.HasPrefix(p.Metric, "turnstile_") {
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
+	}
+}
+
+var documentedMetric = regexp.MustCompile(`(?m)^//\t(turnstile_\w+) +(\w+)(?:, by (\w+))?: (.*)$`)
+
+// The table in the package documentation is what is scraped.
+func TestDocumentationListsEveryMetric(t *testing.T) {
+	// row is a metric's kind, and the label that it has besides the bulkhead's
+	// name, with its values.
+	type row struct {
+		kind, label string
+		values      []string
+	}
+	documented := map[string]row{}
+	for _, m := range documentedMetric.FindAllStringSubmatch(read(t, "doc.go"), -1) {
+		r := row{kind: m[2], label: m[3]}
+		if r.label != "" {
+			r.values = slices.Sorted(slices.Values(strings.Split(m[4], ", ")))
+		}
+		documented[m[1]] = r
+	}
+
+	m := eventprom.New(eventprom.Options{})
+	if err := m.Watch(bulkhead.MustNew[int](bulkhead.Config{Name: "db", MaxConcurrent: 2})); err != nil {
+		t.Fatal(err)
+	}
+	scraped := map[string]row{}
+	for _, f := range families(t, serve(t, m), text) {
+		if !strings.HasPrefix(f.GetName(), "turnstile_") {
+			continue
+		}
+		r := row{kind: strings.ToLower(f.GetType().String())}
+		for _, metric := range f.GetMetric() { // sorted by their labels
+			for _, l := range metric.GetLabel() {
+				if l.GetName() != "bulkhead" {
+					r.label, r.values = l.GetName(), append(r.values, l.GetValue())
+				}
+			}
+		}
+		scraped[f.GetName()] = r
+	}
+	if diff := cmp.Diff(scraped, documented, cmp.AllowUnexported(row{})); diff != "" {
+		t.Errorf("the documentation (-scraped +documented):\n%s", diff)
 	}
 }
 
