@@ -49,7 +49,9 @@ func UnaryClientInterceptor(b bulkhead.Any, opts Options) grpc.UnaryClientInterc
 // The permit is back before a method that ends the stream returns; after the end
 // of the context or the connection, a moment later, as the stream is. CloseSend
 // ends nothing: the server may still send. A stream that is given up needs its
-// context canceled, or gRPC keeps it and the bulkhead its permit.
+// context canceled, or gRPC keeps it and the bulkhead its permit. That the server
+// has ended it, or a timeout of the service config has, is seen by whoever
+// receives.
 //
 // The outcome is RecvMsg's error, OK for io.EOF. A listener that panics does so
 // out of the method that ended the stream. If that was the context or the

@@ -22,6 +22,8 @@
 // package's [Domain], and the bulkhead's name, as "bulkhead" in the metadata. So
 // clients in any language can tell a bulkhead that is full from a weight too
 // heavy or a server that is closing, where trying the same again does not help.
+// Whoever may call learns the name and, from the text, the numbers; what must
+// not be known outside is for an interceptor further out to replace.
 //
 // On the side of the bulkhead the error matches as it does without gRPC, by
 // errors.Is and [bulkhead.ErrFull], or errors.AsType and
