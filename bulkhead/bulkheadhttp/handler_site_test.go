@@ -183,7 +183,9 @@ func (s *site) do(ctx context.Context, method, path string, body io.Reader) (ans
 // get asks for path, and fails the test if there is no answer.
 func (s *site) get(path string) answer {
 	s.t.Helper()
-	a, err := s.do(s.t.Context(), http.MethodGet, path, nil)
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	a, err := s.do(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		s.t.Fatalf("GET %s: %v", path, err)
 	}
