@@ -13,6 +13,7 @@ import (
 	// The README's programs import these. So does the test, or go test would
 	// repeat its cached result when they change.
 	_ "github.com/turnstile-go/turnstile/bulkhead"
+	_ "github.com/turnstile-go/turnstile/bulkhead/bulkheadhttp"
 	_ "github.com/turnstile-go/turnstile/semaphore"
 )
 
@@ -53,10 +54,11 @@ func TestReadmeProgramsRun(t *testing.T) {
 
 func TestReadmeLinksLeadSomewhere(t *testing.T) {
 	links := regexp.MustCompile(`\[[^]]*\]\(([^)\s]+)\)`).FindAllStringSubmatch(readme(t), -1)
-	if len(links) == 0 {
-		t.Fatal("no links found")
+	pictures := regexp.MustCompile(`\b(?:src|srcset)="([^"]*)"`).FindAllStringSubmatch(readme(t), -1)
+	if len(links) == 0 || len(pictures) == 0 {
+		t.Fatalf("found %d links and %d pictures, want some of both", len(links), len(pictures))
 	}
-	for _, link := range links {
+	for _, link := range append(links, pictures...) {
 		path := strings.TrimPrefix(link[1], "https://pkg.go.dev/github.com/turnstile-go/turnstile/")
 		if _, err := os.Stat(filepath.Join("..", filepath.FromSlash(path))); err != nil {
 			t.Errorf("link to %s: %v", link[1], err)
