@@ -54,7 +54,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case err == io.EOF:
 		b.end(nil)
 	case !b.closed.Load():
-		b.end(outcome(b.request, err))
+		b.endBy(err)
 	}
 	return n, err
 }
@@ -62,7 +62,7 @@ func (b *body) Read(p []byte) (int, error) {
 // Close closes the base's body and then gives the permit back.
 func (b *body) Close() error {
 	err := b.closeBase()
-	b.end(outcome(b.request, err))
+	b.endBy(err)
 	return err
 }
 
@@ -71,8 +71,8 @@ func (b *body) closeBase() error {
 	returned := false
 	defer func() {
 		if !returned {
-			b.stopWatch()
 			b.permit.Panicked()
+			b.stopWatch()
 		}
 	}()
 	b.closed.Store(true)
@@ -85,12 +85,22 @@ func (b *body) closeBase() error {
 // goroutine of its own.
 func (b *body) canceled() {
 	defer func() { _ = recover() }() // a listener's: there is nobody to tell
+	defer b.permit.Panicked()        // or the context's
 	b.permit.Complete(b.request.Context().Err())
 }
 
+// endBy is end with what the base's body has said, unless it said so because the
+// context ended.
+func (b *body) endBy(err error) {
+	defer b.permit.Panicked() // as in end
+	b.end(outcome(b.request, err))
+}
+
 // end gives the permit back, unless it is, and leaves nothing behind in the
-// context.
+// context. It is back even if a method of the context panics, which is somebody
+// else's code.
 func (b *body) end(err error) {
+	defer b.permit.Panicked() // nothing is left to do for it otherwise
 	b.stopWatch()
 	b.permit.Complete(err)
 }

@@ -375,6 +375,75 @@ func TestPermitComesBackWhenCloseOfTheBasePanics(t *testing.T) {
 	rig.wantEnd(t, "panicked", nil)
 }
 
+// Methods of a context are somebody else's code, too.
+func TestPermitComesBackWhenAMethodOfTheContextPanics(t *testing.T) {
+	readIt := func(b io.ReadCloser) { b.Read(nil) }
+	shut := func(b io.ReadCloser) { b.Close() }
+	for _, tc := range []struct {
+		when string
+		body *fakeBody
+		end  func(io.ReadCloser)
+	}{
+		{"the body ends", new(fakeBody), readIt},
+		{"the body fails", &fakeBody{read: func([]byte) (int, error) { return 0, errBoom }}, readIt},
+		{"it is closed", new(fakeBody), shut},
+		{"its Close panics", &fakeBody{close: func() error { panic(errBoom) }}, shut},
+	} {
+		for _, method := range []string{"Done", "Err", "Value"} {
+			ctx := &brittle{}
+			var cancel func()
+			ctx.Context, cancel = context.WithCancel(t.Context())
+			defer cancel()
+			rig := newFakeRig(okWith(tc.body), bulkheadhttp.TransportOptions{})
+			resp, err := rig.RoundTrip(newRequest(ctx, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx.broken.Store(method)
+			leave(func() { tc.end(resp.Body) })
+			want := "panicked"
+			if tc.when == "the body ends" && method == "Err" { // it is not asked
+				want = "ok"
+			}
+			t.Logf("%s, and %s of the context panics:", tc.when, method)
+			rig.wantEnd(t, want, nil)
+		}
+	}
+	t.Run("Err at the end of the context", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := &brittle{}
+			var cancel func()
+			ctx.Context, cancel = context.WithCancel(t.Context())
+			rig := newFakeRig(okWith(new(fakeBody)), bulkheadhttp.TransportOptions{})
+			if _, err := rig.RoundTrip(newRequest(ctx, nil)); err != nil {
+				t.Fatal(err)
+			}
+			ctx.broken.Store("Err")
+			cancel()
+			synctest.Wait() // the process lives on
+			rig.wantEnd(t, "panicked", nil)
+		})
+	})
+}
+
+// brittle is a context of which the broken method panics.
+type brittle struct {
+	context.Context
+	broken atomic.Value
+}
+
+func (b *brittle) use(method string) {
+	if b.broken.Load() == method {
+		panic(method)
+	}
+}
+
+func (b *brittle) Done() <-chan struct{} { b.use("Done"); return b.Context.Done() }
+
+func (b *brittle) Err() error { b.use("Err"); return b.Context.Err() }
+
+func (b *brittle) Value(key any) any { b.use("Value"); return b.Context.Value(key) }
+
 // The Read that Close interrupts fails, but the request has not.
 func TestReadThatCloseInterruptsIsNoFailure(t *testing.T) {
 	for what, answer := range map[string]func(*fakeBody) tripper{
