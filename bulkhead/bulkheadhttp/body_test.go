@@ -221,12 +221,14 @@ func TestRequestThatItsCancelChannelEnded(t *testing.T) {
 	for _, tc := range []struct {
 		reason  string
 		timeout time.Duration // 0: none
+		late    time.Duration // after Cancel, the context ends
 		want    string
 		err     error
 	}{
-		{"with the deadline", time.Second, "released", context.DeadlineExceeded},
-		{"before the deadline", time.Minute, "failed", errBoom},
-		{"without a deadline", 0, "failed", errBoom},
+		{"with the deadline", time.Second, 0, "released", context.DeadlineExceeded},
+		{"with a deadline that the context does not keep", time.Second, time.Minute, "failed", errBoom},
+		{"before the deadline", time.Minute, 0, "failed", errBoom},
+		{"without a deadline", 0, 0, "failed", errBoom},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -254,6 +256,7 @@ func TestRequestThatItsCancelChannelEnded(t *testing.T) {
 				time.Sleep(time.Second)
 				close(cancel)
 				synctest.Wait() // the base has failed by now
+				time.Sleep(tc.late)
 				ctx.end()
 				synctest.Wait()
 				rig.wantEnd(t, tc.want, tc.err)

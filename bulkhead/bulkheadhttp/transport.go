@@ -176,13 +176,21 @@ func hasBody(r *http.Request, resp *http.Response) bool {
 func outcome(r *http.Request, err error) error {
 	ctx := r.Context()
 	if timedOut(r) {
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-time.After(grace):
+		}
 	}
 	if done := ctx.Err(); done != nil {
 		return done
 	}
 	return err
 }
+
+// grace is how long a context may take to end once its deadline has passed. Most
+// take no time. But one whose deadline is a time of day waits for it by another
+// clock, and one that only names a deadline may never end.
+const grace = time.Second
 
 // timedOut reports whether the Timeout of an [http.Client] has passed, and with
 // it the deadline of the context. The client tells a RoundTripper other than its
