@@ -215,24 +215,33 @@ type errHostile struct{ error }
 func (errHostile) Unwrap() error { panic("hostile") }
 
 func TestHostileErrorCostsNoPermit(t *testing.T) {
-	s := newSide("client", bulkhead.Config{})
-	ctx := newWatched()
-	stream, err := openFake(ctx, s, kinds[both], nil, always(&fakeStream{err: errHostile{errBoom}}, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx.err = context.Canceled // now the error is compared with it
-	if got := panicOf(func() { stream.RecvMsg(nil) }); got != "hostile" {
-		t.Errorf("RecvMsg: panic %v, want the error's", got)
-	}
-	s.wantRest(t, 1)
+	hostile := errHostile{errBoom}
+	t.Run("stream", func(t *testing.T) {
+		s := newSide("client", bulkhead.Config{})
+		stream, err := openFake(t.Context(), s, kinds[both], nil, always(&fakeStream{err: hostile}, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := panicOf(func() { stream.RecvMsg(nil) }); got != "hostile" {
+			t.Errorf("RecvMsg: panic %v, want the error's", got)
+		}
+		s.wantRest(t, 1)
+	})
+	t.Run("unary", func(t *testing.T) {
+		s := newSide("server", bulkhead.Config{})
+		intercept := bulkheadgrpc.UnaryServerInterceptor(s, bulkheadgrpc.Options{})
+		handler := func(context.Context, any) (any, error) { return nil, hostile }
+		if got := panicOf(func() { intercept(t.Context(), nil, info, handler) }); got != "hostile" {
+			t.Errorf("the call: panic %v, want the error's", got)
+		}
+		s.wantRest(t, 1)
+	})
 }
 
 // watched is a context that knows how many watch it.
 type watched struct {
 	context.Context // for Deadline
 	done            chan struct{}
-	err             error
 	watchers        atomic.Int64
 	onWatch         func() // called when somebody is about to watch
 }
@@ -242,7 +251,7 @@ func newWatched() *watched {
 }
 
 func (w *watched) Done() <-chan struct{} { return w.done }
-func (w *watched) Err() error            { return w.err }
+func (w *watched) Err() error            { return nil }
 func (w *watched) Value(any) any         { return nil }
 
 func (w *watched) AfterFunc(func()) (stop func() bool) {
