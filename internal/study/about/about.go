@@ -42,14 +42,19 @@ func versions(peers []string) string {
 	return strings.Join(all, ", ")
 }
 
-// revision is the commit that is checked out, with "-dirty" if something that
-// git knows has been changed since. Programs started by go run bear no stamp.
+// revision is the commit that is checked out, with "-dirty" if Go code that git
+// knows has been changed since. Programs started by go run bear no such stamp.
 func revision() string {
-	out, err := exec.Command("git", "describe", "--always", "--dirty", "--exclude=*").Output()
+	out, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
 	if err != nil {
 		return "of an unknown commit"
 	}
-	return strings.TrimSpace(string(out))
+	commit := strings.TrimSpace(string(out))
+	code := []string{":(top,glob)**/*.go", ":(top,glob)**/go.mod", ":(top,glob)**/go.sum"}
+	if exec.Command("git", append([]string{"diff", "--quiet", "HEAD", "--"}, code...)...).Run() != nil {
+		commit += "-dirty"
+	}
+	return commit
 }
 
 // hardware tells the processor, as far as the system names it, and how many of

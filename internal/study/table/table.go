@@ -4,9 +4,11 @@ package table
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,6 +138,22 @@ func (t *Table) Write(w io.Writer) error {
 		fmt.Fprintln(b, strings.Join(row, "\t"))
 	}
 	return b.Flush()
+}
+
+// Create returns a function that writes a table to a file, or to stdout if the
+// file's name is "". That it can be written to is found out at once, and not when
+// a study of minutes is over; what it held before, it holds until then.
+func Create(file string, stdout io.Writer) (write func(*Table) error, err error) {
+	if file == "" {
+		return func(t *Table) error { return t.Write(stdout) }, nil
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	return func(t *Table) error {
+		return errors.Join(f.Truncate(0), t.Write(f), f.Close())
+	}, nil
 }
 
 // Read reads what Write has written. The error says which line is at fault.

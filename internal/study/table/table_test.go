@@ -3,6 +3,8 @@ package table_test
 import (
 	"bytes"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -50,6 +52,37 @@ func TestWriteThenRead(t *testing.T) {
 	}
 	if got := got.Fact("hardware"); got != "" {
 		t.Errorf("a fact that is not there: %q, want none", got)
+	}
+}
+
+func TestFileKeepsWhatItHeldUntilThereIsMore(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.tsv")
+	before := strings.Repeat("old\n", 100)
+	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write, err := table.Create(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(file); string(got) != before {
+		t.Errorf("before there is a table: %q, %v, want what it held", got, err)
+	}
+	if err := write(example()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(file); string(got) != written {
+		t.Errorf("afterwards: %q, %v, want the table", got, err)
+	}
+	if _, err := table.Create(filepath.Join(file, "y.tsv"), nil); err == nil {
+		t.Error("no error for a file that cannot be")
+	}
+	var out bytes.Buffer
+	if write, err = table.Create("", &out); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(example()); err != nil || out.String() != written {
+		t.Errorf("without a file: %q, %v, want the table on standard output", &out, err)
 	}
 }
 

@@ -49,20 +49,15 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	if *quick {
 		s = short()
 	}
-	out := stdout
-	if *file != "" {
-		f, err := os.Create(*file)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		out = f
+	write, err := table.Create(*file, stdout)
+	if err != nil {
+		return err
 	}
 
 	fmt.Fprintf(stderr, "%d points, about %v\n", len(s.guards)*len(s.loads), s.takes().Round(time.Second))
 	t := &table.Table{About: s.about(args), Columns: columns}
 	var points []point
-	err := s.run(ctx, func(p point) {
+	err = s.run(ctx, func(p point) {
 		fmt.Fprintln(stderr, p)
 		points = append(points, p)
 		t.Add(p.cells(s.perSecond())...)
@@ -70,7 +65,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	if err != nil {
 		return err
 	}
-	if err := t.Write(out); err != nil {
+	if err := write(t); err != nil {
 		return err
 	}
 	return s.verdict(points)

@@ -55,14 +55,9 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	out := stdout
-	if *file != "" {
-		f, err := os.Create(*file)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		out = f
+	write, err := table.Create(*file, stdout)
+	if err != nil {
+		return err
 	}
 
 	t := &table.Table{
@@ -75,7 +70,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 			return err
 		}
 	}
-	return t.Write(out)
+	return write(t)
 }
 
 // compare adds to t a row for each contender at that number of calls. The
