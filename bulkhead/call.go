@@ -212,6 +212,11 @@ func (c *call) endedInQueue(ctx context.Context) (err error) {
 // is on its way: it is not recovered, so that a crash shows where it came from.
 func (c *call) end(ctx context.Context, returned bool, err error) {
 	c.core.sem.Release(c.weight)
+	c.tellEnd(ctx, returned, err)
+}
+
+// tellEnd is end for a call whose permits are back.
+func (c *call) tellEnd(ctx context.Context, returned bool, err error) {
 	switch {
 	case c.listener == nil:
 	case !returned:
