@@ -58,10 +58,11 @@ func until(t *testing.T, what string, cond func() bool) {
 
 func TestCommandIsObservedUnderLoad(t *testing.T) {
 	out, printed := io.Pipe()
+	defer out.Close()
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var log bytes.Buffer
-	exit := make(chan int)
+	exit := make(chan int, 1)
 	go func() {
 		status := command(ctx, printed, &log, quick())
 		printed.Close()
