@@ -3,7 +3,6 @@ package bulkheadgrpc
 import (
 	"context"
 	"io"
-	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -26,12 +25,6 @@ type clientStream struct {
 	ctx      context.Context // the call's
 	permit   *bulkhead.Permit
 	oneReply bool // the server sends one message, after which nothing comes
-
-	// once lets whoever comes second wait for the first. A flag would do, but
-	// then a Recv could return for a context that has ended while the goroutine
-	// that noticed first is still about to give the permit back, and the caller's
-	// next stream would find the bulkhead full.
-	once sync.Once
 
 	// unwatch ends the watch on ctx. It is set before watch looks at ended, and
 	// end sets ended before it looks at unwatch: one sees the other, so nothing
@@ -119,14 +112,12 @@ func (s *clientStream) untilClosed(cc *grpc.ClientConn) grpc.CallOption {
 
 // end gives the permit back, unless it is, and leaves nothing behind in ctx.
 func (s *clientStream) end(err error) {
-	s.once.Do(func() {
-		defer s.permit.Release() // if a method of ctx or err panics
-		s.ended.Store(true)
-		if unwatch := s.unwatch.Load(); unwatch != nil {
-			(*unwatch)()
-		}
-		s.permit.Complete(outcome(s.ctx, err))
-	})
+	defer s.permit.Release() // if a method of ctx or err panics
+	s.ended.Store(true)
+	if unwatch := s.unwatch.Load(); unwatch != nil {
+		(*unwatch)()
+	}
+	s.permit.Complete(outcome(s.ctx, err))
 }
 
 // aside calls f on a goroutine that nobody waits for.
