@@ -23,16 +23,20 @@ import (
 // wants ReadTimeout and WriteTimeout, or ReleaseEarly. Taking over the
 // connection with http.Hijacker changes nothing: what counts is that next ends.
 //
-// next gets the ResponseWriter as it is, and the request with another context.
-// To limit how long next may run, put http.TimeoutHandler around the result and
-// not around next: it answers without waiting for what it wraps, whose permit
-// would be free while the work goes on.
+// next gets the ResponseWriter as it is, and a copy of the request with another
+// context. What next notes in the copy is not there for those who come after, a
+// ServeMux's path values for instance, but for Pattern and MultipartForm. To
+// limit how long next may run, put http.TimeoutHandler around the result and not
+// around next: it answers without waiting for what it wraps, whose permit would
+// be free while the work goes on.
 //
-// Two things are up to net/http. Over HTTP/1 it notices that a client has left
+// Three things are up to net/http. Over HTTP/1 it notices that a client has left
 // only once the request's body, if it has one, is read, so such a request keeps
-// its place in the queue. And before a refusal is sent it reads what the client
-// still has to send, if that is not too much; one that sends slowly holds no
-// permit meanwhile, and a Reject that sets "Connection: close" does not wait
+// its place in the queue. It takes a client for one that has left, too, if that
+// closes its side of the connection once the request is sent, as nc -N does: so
+// this one may get a bare 499. And before a refusal is sent it reads what the
+// client still has to send, if that is not too much; one that sends slowly holds
+// no permit meanwhile, and a Reject that sets "Connection: close" does not wait
 // for it.
 //
 // Listeners are told of the request's context. A request whose next returns is

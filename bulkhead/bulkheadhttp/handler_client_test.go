@@ -59,6 +59,26 @@ func TestClientThatLeavesTheQueueDoesNotReachTheHandler(t *testing.T) {
 	})
 }
 
+// To net/http a client that closes its side of the connection has left, although
+// it may still read. It gets an answer that says so, and no success.
+func TestClientThatClosesItsSideHasLeft(t *testing.T) {
+	s := newSite(t, protocols[0], bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever}, bulkheadhttp.HandlerOptions{}, unreachable(t))
+	permit := s.hold(1)
+	defer permit.Release()
+	conn, err := net.Dial("tcp", s.srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
+	s.untilWaiting(1)
+	conn.(*net.TCPConn).CloseWrite()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || resp.StatusCode != 499 {
+		t.Errorf("got %+v, %v, want status 499", resp, err)
+	}
+}
+
 // The reverse: who waits for too long is rejected, and has not canceled.
 func TestRequestThatWaitsForTooLongIsRejected(t *testing.T) {
 	overProtocols(t, func(t *testing.T, p protocol) {

@@ -20,8 +20,8 @@ type HandlerOptions struct {
 	// duration no header.
 	RetryAfter time.Duration
 
-	// Body is the text of the answer, sent as text/plain. Empty means the text of
-	// the status.
+	// Body is the text of the answer, sent as text/plain with a newline after it.
+	// Empty means the text of the status.
 	Body string
 
 	// Reject, unless nil, answers instead. err is a bulkhead.RejectedError; or a

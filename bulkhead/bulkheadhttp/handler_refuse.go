@@ -23,7 +23,7 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_, canceled := errors.AsType[*bulkhead.CanceledError](err)
 	switch {
 	case canceled && clientLeft(r):
-		// Nobody reads it. But writing nothing would be 200 to whoever logs.
+		// Hardly anybody reads it. But nothing would be 200 to whoever logs.
 		w.WriteHeader(statusClientLeft)
 	case h.opts.Reject != nil:
 		h.opts.Reject(w, r, err)
