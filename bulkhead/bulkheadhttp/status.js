@@ -71,13 +71,20 @@
 
 	// Numbers.
 
-	const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
-	const number = (n) => (n < 1e7 ? n.toLocaleString("en") : compact.format(n));
+	const digits = { maximumSignificantDigits: 3 };
+	const compact = new Intl.NumberFormat("en", { notation: "compact", ...digits });
+	const scientific = new Intl.NumberFormat("en", { notation: "scientific", ...digits });
+
+	// number writes what has no room for more than some seven characters.
+	function number(n) {
+		if (n >= 1e15) return scientific.format(n);
+		return n >= 1e6 ? compact.format(n) : n.toLocaleString("en");
+	}
 
 	function rate(perSecond) {
 		if (perSecond >= 1e5) return `${compact.format(perSecond)}/s`;
-		const digits = perSecond > 0 && perSecond < 10 ? 1 : 0;
-		return `${perSecond.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}/s`;
+		const decimals = perSecond > 0 && perSecond < 10 ? 1 : 0;
+		return `${perSecond.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals })}/s`;
 	}
 
 	// The table.

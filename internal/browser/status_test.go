@@ -50,15 +50,21 @@ func (tb *tab) showStats(b bulkhead.Any) {
 	}, " && "))
 }
 
-// fit fails the test if the page can be scrolled sideways.
+// fit fails the test if the page can be scrolled sideways, or if what a cell of the
+// table has reaches beyond it.
 func (tb *tab) fit() {
 	tb.t.Helper()
 	if over := value[int](tb, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); over > 0 {
 		tb.t.Errorf("the page is %d pixels wider than its window", over)
 	}
+	for _, text := range value[[]string](tb, `[...document.querySelectorAll("#rows tr > *")]
+		.filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.innerText)`) {
+		tb.t.Errorf("a cell is too narrow for %q", text)
+	}
 }
 
 func TestPageFollowsTheLoad(t *testing.T) {
+	t.Parallel()
 	for _, l := range []look{
 		{1280, 800, "light"}, {1280, 800, "dark"}, {360, 800, "light"}, {400, 800, "dark"},
 	} {
