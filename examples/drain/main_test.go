@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"runtime"
@@ -223,6 +224,36 @@ func TestSecondSIGTERMEndsTheServerAtOnce(t *testing.T) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+// A client that sends its body slowly holds nobody up before it has a permit.
+func TestJobDoesNotReadTheBody(t *testing.T) {
+	s, err := newServer(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := &noted{Reader: strings.NewReader("for=0s")}
+	r := httptest.NewRequest(http.MethodPost, "/jobs?for=0s", body)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	s.http.Handler.ServeHTTP(w, r)
+	if w.Code != http.StatusAccepted || body.read {
+		t.Errorf("status %d, body read %v; want 202 and not read", w.Code, body.read)
+	}
+	if err := s.drain(patience); err != nil {
+		t.Error(err)
+	}
+}
+
+// noted is a body that notes whether it was read.
+type noted struct {
+	io.Reader
+	read bool
+}
+
+func (n *noted) Read(p []byte) (int, error) {
+	n.read = true
+	return n.Reader.Read(p)
 }
 
 func TestServerThatCannotBeMade(t *testing.T) {

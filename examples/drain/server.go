@@ -75,7 +75,7 @@ func (s *server) upload(w http.ResponseWriter, r *http.Request) {
 // job starts something that goes on when the request is answered, and holds its
 // permit until it has ended.
 func (s *server) job(w http.ResponseWriter, r *http.Request) {
-	d, err := time.ParseDuration(r.FormValue("for"))
+	d, err := time.ParseDuration(r.URL.Query().Get("for")) // FormValue would read the body, with no permit yet
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
