@@ -60,7 +60,8 @@ const (
 	failed                // anything else
 )
 
-// send sends the load to url and returns all the answers.
+// send sends the load to url and returns all the answers. If ctx ends it returns
+// early, and some of the answers are none.
 func (l load) send(ctx context.Context, client *http.Client, url string) []answer {
 	due := l.arrivals()
 	answers := make([]answer, len(due))
@@ -68,7 +69,12 @@ func (l load) send(ctx context.Context, client *http.Client, url string) []answe
 	start := time.Now()
 	for i, due := range due {
 		at := start.Add(due)
-		time.Sleep(time.Until(at))
+		select {
+		case <-time.After(time.Until(at)):
+		case <-ctx.Done():
+			clients.Wait()
+			return answers
+		}
 		clients.Go(func() {
 			answers[i] = ask(ctx, client, url, at, l.patience)
 			answers[i].due = due

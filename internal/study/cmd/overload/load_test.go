@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -137,6 +138,19 @@ func TestLoadDoesNotWaitForAnswers(t *testing.T) {
 			if want := (answer{due: due[i], took: l.patience, kind: gaveUp}); a != want {
 				t.Errorf("answer %d: %+v, want %+v", i, a, want)
 			}
+		}
+	})
+}
+
+func TestLoadEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := connect(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		load{rate: 500, patience: time.Minute, window: time.Minute}.send(ctx, client, "http://service/")
+		if took := time.Since(start); took != 50*time.Millisecond {
+			t.Errorf("took %v, want 50ms", took)
 		}
 	})
 }
