@@ -69,6 +69,13 @@ bench-compare: ## measure us at the revision OLD=HEAD and as we are, BENCH=regex
 bench-once: ## run every benchmark of every module once, to see that it works
 	$(call in-each,$(PACKAGED),go test -run='^$$' -bench=. -benchtime=1x ./...)
 
+.PHONY: study plots
+study: ## measure overload and queued calls, 6 minutes on an idle machine; the figures stay in docs/data
+	cd internal/study && go run ./cmd/queued -o ../../docs/data/queued.tsv
+	cd internal/study && go run ./cmd/overload -o ../../docs/data/overload.tsv
+plots: ## draw docs/plots from docs/data, or with FROM=bench.txt take over what make bench kept first
+	cd internal/study && go run ./cmd/plots $(if $(FROM),-bench $(abspath $(FROM)))
+
 .PHONY: mutants
 mutants: ## break the code in many small ways; the tests must notice each
 	@internal/mutants/run
