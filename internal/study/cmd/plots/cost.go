@@ -44,43 +44,9 @@ var costColumns = []string{"bench", "impl", "ns_per_op", "least", "greatest", "a
 
 // cost is the picture of what a call costs with each contender.
 func cost(t *table.Table) ([]figure, error) {
-	found := map[[2]string]row{}
-	err := t.Each(func(r *table.Row) error {
-		mid := r.Number("ns_per_op")
-		if !(mid > 0) {
-			return fmt.Errorf("ns_per_op is %v, want more than 0", mid)
-		}
-		impl := r.Text("impl")
-		found[[2]string{r.Text("bench"), impl}] = row{
-			mid: mid, least: r.Number("least"), most: r.Number("greatest"),
-			text:     costText(mid, r.Number("allocs_per_op")),
-			emphatic: impl == contenders[0].impl,
-		}
-		return nil
-	})
+	groups, err := readGroups(t)
 	if err != nil {
 		return nil, err
-	}
-	var groups []group
-	least, most := math.Inf(1), 0.0
-	for _, bench := range rows {
-		g := group{title: bench.title}
-		for _, c := range contenders {
-			r, ok := found[[2]string{bench.bench, c.impl}]
-			if !ok {
-				continue
-			}
-			r.series = c.series
-			g.rows = append(g.rows, r)
-			least, most = min(least, r.least), max(most, r.most)
-		}
-		slices.SortStableFunc(g.rows, func(a, b row) int { return cmp.Compare(a.mid, b.mid) })
-		if len(g.rows) > 0 {
-			groups = append(groups, g)
-		}
-	}
-	if len(groups) == 0 {
-		return nil, fmt.Errorf("none of the benchmarks that are drawn is there")
 	}
 	lines := dots{groups: groups}.lines()
 	return []figure{{
@@ -90,17 +56,53 @@ func cost(t *table.Table) ([]figure, error) {
 		height: 110 + 14*vg.Length(lines),
 		notes:  append(notes(t), "Dot: median of the runs; line: fastest to slowest run. Logarithmic axis. Allocations per call where there are any."),
 		plots: func(th theme) []*plot.Plot {
-			d := dots{theme: th, groups: groups}
 			p := th.newPlot("")
 			p.X.Scale = plot.LogScale{}
-			p.X.Min, p.X.Max = least/1.6, most*60 // with room for text
+			for _, g := range groups {
+				for _, r := range g.rows {
+					p.X.Min, p.X.Max = min(p.X.Min, r.least/1.6), max(p.X.Max, r.most*60) // with room for text
+				}
+			}
 			p.X.Tick.Marker = decades{duration}
 			p.Y.Min, p.Y.Max = 0.3, float64(lines)+0.7
 			p.HideY()
-			p.Add(grid{th}, d)
+			p.Add(grid{th}, dots{th, groups})
 			return []*plot.Plot{p}
 		},
 	}}, nil
+}
+
+// readGroups returns a group for each benchmark that is there, the fastest
+// contender first.
+func readGroups(t *table.Table) ([]group, error) {
+	found := map[[2]string]row{} // by benchmark and contender
+	err := t.Each(func(r *table.Row) error {
+		c := row{mid: r.Number("ns_per_op"), least: r.Number("least"), most: r.Number("greatest")}
+		c.text = costText(c.mid, r.Number("allocs_per_op"))
+		found[[2]string{r.Text("bench"), r.Text("impl")}] = c
+		return positive(c.mid, c.least, c.most)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var groups []group
+	for _, bench := range rows {
+		g := group{title: bench.title}
+		for i, c := range contenders {
+			if r, ok := found[[2]string{bench.bench, c.impl}]; ok {
+				r.series, r.emphatic = c.series, i == 0
+				g.rows = append(g.rows, r)
+			}
+		}
+		slices.SortStableFunc(g.rows, func(a, b row) int { return cmp.Compare(a.mid, b.mid) })
+		if len(g.rows) > 0 {
+			groups = append(groups, g)
+		}
+	}
+	if len(groups) == 0 {
+		return nil, fmt.Errorf("none of the benchmarks that are drawn is there")
+	}
+	return groups, nil
 }
 
 // costText is what stands beside a dot.

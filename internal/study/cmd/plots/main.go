@@ -82,6 +82,9 @@ func load(dir string) ([]figure, error) {
 		if err != nil {
 			return err
 		}
+		if len(t.Rows) == 0 {
+			return fmt.Errorf("%s: it has no rows", name)
+		}
 		figures, err := draw(t)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)

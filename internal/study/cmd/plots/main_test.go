@@ -151,16 +151,23 @@ func TestCommandFails(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	empty := t.TempDir()
+	for _, name := range []string{"cost.tsv", "queued.tsv", "overload.tsv"} {
+		if err := os.WriteFile(filepath.Join(empty, name), []byte("a\tb\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, tc := range []struct {
 		args []string
 		want []string
 	}{
 		{[]string{"-x"}, []string{"-x"}},
 		{[]string{"-data", t.TempDir()}, []string{"cost.tsv", "queued.tsv", "overload.tsv"}},
+		{[]string{"-data", empty}, []string{"cost.tsv: it has no rows", "queued.tsv: it has no rows", "overload.tsv: it has no rows"}},
 		{[]string{"-bench", "testdata/none.txt"}, []string{"none.txt"}},
 		{[]string{"-bench", "testdata/queued.tsv", "-data", broken}, []string{"none of the benchmarks"}},
 		{[]string{"-data", broken}, []string{
-			"cost.tsv: row 1: ns_per_op is 0", `queued.tsv: row 1: no series is called "luck"`,
+			"cost.tsv: row 1: 0 is not above 0", `queued.tsv: row 1: no series is called "luck"`,
 			`overload.tsv: row 1: there is no column "offered_per_s"`,
 		}},
 	} {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -30,59 +29,66 @@ var (
 
 // queued is the picture of what a call costs that waits.
 func queued(t *table.Table) ([]figure, error) {
-	all := make([]series, len(waysToQueue))
-	memory := make([]plotter.XYs, len(waysToQueue))
-	drain := make([]plotter.XYs, len(waysToQueue))
-	for i, way := range waysToQueue {
-		all[i] = way.series
-	}
-	least, most := math.Inf(1), 0.0
-	err := t.Each(func(r *table.Row) error {
-		for i, way := range waysToQueue {
-			if r.Text("how") != way.how {
-				continue
-			}
-			calls := r.Number("calls")
-			least, most = min(least, calls), max(most, calls)
-			memory[i] = append(memory[i], plotter.XY{X: calls, Y: r.Number("bytes_per_call")})
-			drain[i] = append(drain[i], plotter.XY{X: calls, Y: r.Number("drain_ns_per_call")})
-			return positive(calls, r.Number("bytes_per_call"), r.Number("drain_ns_per_call"))
-		}
-		return fmt.Errorf("no series is called %q", r.Text("how"))
-	})
-	if err != nil {
-		return nil, err
-	}
-	return []figure{{
+	f := figure{
 		name:   "queued",
 		title:  "What a call costs that waits in the queue",
 		width:  600,
 		height: 300,
-		series: all,
 		notes:  append(notes(t), "Logarithmic axes. Each figure: "+t.Fact("runs")+"."),
-		plots: func(th theme) []*plot.Plot {
-			panel := func(title string, points []plotter.XYs, label func(float64) string) *plot.Plot {
-				p := th.newPlot(title)
-				p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
-				p.X.Min, p.X.Max = least/1.25, most*1.25
-				p.X.Tick.Marker = decades{count}
-				p.X.Label.Text = "calls in the queue"
-				p.Y.Min, p.Y.Max = 10, 10_000
-				for _, xys := range points {
-					for _, xy := range xys {
-						p.Y.Min, p.Y.Max = min(p.Y.Min, xy.Y), max(p.Y.Max, xy.Y*1.2)
-					}
-				}
-				p.Y.Tick.Marker = decades{label}
-				p.Add(grid{th}, lines{th, all, points})
-				return p
+	}
+	for _, way := range waysToQueue {
+		f.series = append(f.series, way.series)
+	}
+	memory, err := perCall(t, "bytes_per_call")
+	if err != nil {
+		return nil, err
+	}
+	drain, err := perCall(t, "drain_ns_per_call")
+	if err != nil {
+		return nil, err
+	}
+	f.plots = func(th theme) []*plot.Plot {
+		bytes := func(x float64) string { return count(x) + " B" }
+		return []*plot.Plot{
+			f.bySize(th, "memory per waiting call", memory, bytes),
+			f.bySize(th, "time per call to serve them all", drain, duration),
+		}
+	}
+	return []figure{f}, nil
+}
+
+// perCall returns a column against the number of calls, for each way to queue.
+func perCall(t *table.Table, column string) ([]plotter.XYs, error) {
+	points := make([]plotter.XYs, len(waysToQueue))
+	err := t.Each(func(r *table.Row) error {
+		for i, way := range waysToQueue {
+			if r.Text("how") == way.how {
+				xy := plotter.XY{X: r.Number("calls"), Y: r.Number(column)}
+				points[i] = append(points[i], xy)
+				return positive(xy.X, xy.Y)
 			}
-			return []*plot.Plot{
-				panel("memory per waiting call", memory, func(x float64) string { return count(x) + " B" }),
-				panel("time per call to serve them all", drain, duration),
-			}
-		},
-	}}, nil
+		}
+		return fmt.Errorf("no series is called %q", r.Text("how"))
+	})
+	return points, err
+}
+
+// bySize returns a plot of the points, whose vertical axis has such labels and at
+// least three decades, so that a small difference does not look like a large one.
+func (f figure) bySize(th theme, title string, points []plotter.XYs, label func(float64) string) *plot.Plot {
+	p := th.newPlot(title)
+	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
+	p.Y.Min, p.Y.Max = 10, 10_000
+	for _, xys := range points {
+		for _, xy := range xys {
+			p.X.Min, p.X.Max = min(p.X.Min, xy.X/1.25), max(p.X.Max, xy.X*1.25)
+			p.Y.Min, p.Y.Max = min(p.Y.Min, xy.Y/1.2), max(p.Y.Max, xy.Y*1.2)
+		}
+	}
+	p.X.Tick.Marker, p.Y.Tick.Marker = decades{count}, decades{label}
+	p.X.Label.Text = "calls in the queue"
+	p.Add(grid{th}, lines{th, f.series, points})
+	return p
 }
 
 // count writes how many in few characters: 100k.
