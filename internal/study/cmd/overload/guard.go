@@ -24,7 +24,8 @@ var guards = []string{"none", "semaphore", "bulkhead-0s", "bulkhead-20ms", "bulk
 //	none           lets everybody through
 //	semaphore      that of golang.org/x/sync, in which a call waits as long as
 //	               its ctx allows
-//	bulkhead-20ms  a bulkhead with that MaxWait, and no bound to its queue
+//	bulkhead-20ms  a bulkhead with that MaxWait, and no bound to its queue;
+//	               bulkhead-forever is one without a bound to the wait either
 func newGuard(name string, limit int) (guard, error) {
 	switch name {
 	case "none":
@@ -41,6 +42,9 @@ func newGuard(name string, limit int) (guard, error) {
 	}
 	wait, ok := strings.CutPrefix(name, "bulkhead-")
 	maxWait, err := time.ParseDuration(wait)
+	if wait == "forever" {
+		maxWait, err = bulkhead.Forever, nil
+	}
 	if !ok || err != nil {
 		return nil, fmt.Errorf("no guard is called %q: want none, semaphore, or bulkhead- and a duration", name)
 	}

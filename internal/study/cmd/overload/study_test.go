@@ -65,6 +65,7 @@ func TestOverloadedServiceWithoutABoundServesAlmostNobody(t *testing.T) {
 		// A permit comes when hardly any patience is left.
 		{"semaphore", 2, 80, 20},
 		{"semaphore", 4, 80, 20},
+		{"bulkhead-forever", 2, 80, 20}, // what helps is the bound
 	} {
 		p := simulate(t, tc.guard, tc.relative)
 		if got := p.counts[isServed]; got > tc.most {
