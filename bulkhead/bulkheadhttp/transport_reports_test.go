@@ -94,6 +94,7 @@ func TestCanceledRequestGivesItsPermitBackAtEveryStage(t *testing.T) {
 					t.Errorf("%s: got %v, want Canceled", path, err)
 				}
 			}
+			rig.tape.wait(t, 2, event.KindFinished, event.KindReleased) // or the next could be told first
 			held, err := rig.Acquire(t.Context())
 			if err != nil {
 				t.Fatal(err)
