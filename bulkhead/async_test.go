@@ -125,7 +125,7 @@ func TestAsyncCallsAndBlockingOnesWaitInOneQueue(t *testing.T) {
 }
 
 func TestHeavyAsyncCallHoldsUpLighterOnes(t *testing.T) {
-	// golang/go#56910
+	// https://github.com/golang/go/issues/56910
 	cfg := bulkhead.Config{MaxConcurrent: 10, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		first := hold(t, b, 5)
@@ -242,7 +242,8 @@ func labelsOfGoroutine(context.Context) (string, error) {
 // Faults of asynchronous bulkheads that were reported in public.
 
 func TestExpiredAsyncCallersLeaveNoPermitBehind(t *testing.T) {
-	// failsafe-lib/failsafe#393, #400
+	// https://github.com/failsafe-lib/failsafe/issues/393
+	// https://github.com/failsafe-lib/failsafe/pull/400
 	cfg := bulkhead.Config{MaxConcurrent: 8, MaxWait: 20 * time.Millisecond}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		for range 100 {
@@ -283,7 +284,7 @@ func TestExpiredAsyncCallersLeaveNoPermitBehind(t *testing.T) {
 
 // Whoever gives up on a permit by a timer of his own, and comes too late, has it.
 func TestOwnTimeoutAroundAPendingPermit(t *testing.T) {
-	// Kotlin/kotlinx.coroutines#2233
+	// https://github.com/Kotlin/kotlinx.coroutines/issues/2233
 	cfg := bulkhead.Config{MaxConcurrent: 10, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		var callers sync.WaitGroup
@@ -317,7 +318,8 @@ func TestOwnTimeoutAroundAPendingPermit(t *testing.T) {
 }
 
 func TestAsyncCallThatEndsBesideAReleasePassesItOn(t *testing.T) {
-	// agronholm/anyio#947; dotnet/runtime#77180
+	// https://github.com/agronholm/anyio/issues/947
+	// https://github.com/dotnet/runtime/issues/77180
 	cfg := bulkhead.Config{MaxConcurrent: 2, MaxWait: bulkhead.Forever}
 	for name, end := range map[string]func(f *bulkhead.Future[int], cancel func()){
 		"Cancel":  func(f *bulkhead.Future[int], _ func()) { f.Cancel() },
@@ -354,7 +356,8 @@ func TestAsyncCallThatEndsBesideAReleasePassesItOn(t *testing.T) {
 }
 
 func TestPermitOnItsWayToAnAsyncCallIsNotForOthers(t *testing.T) {
-	// agronholm/anyio#1170; Kotlin/kotlinx.coroutines#1323
+	// https://github.com/agronholm/anyio/issues/1170
+	// https://github.com/Kotlin/kotlinx.coroutines/issues/1323
 	oneProc(t) // so that the call has not begun when the permit is tried
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
@@ -380,7 +383,7 @@ func TestPermitOnItsWayToAnAsyncCallIsNotForOthers(t *testing.T) {
 }
 
 func TestAsyncQueueBoundIsExact(t *testing.T) {
-	// OpenLiberty/open-liberty#2746
+	// https://github.com/OpenLiberty/open-liberty/issues/2746
 	var told recorder
 	b := bulkhead.MustNew[int](bulkhead.Config{
 		Name: "db", MaxConcurrent: 10, MaxWait: bulkhead.Forever, MaxQueue: 10, Listener: told.listener(),
@@ -414,7 +417,7 @@ func TestAsyncQueueBoundIsExact(t *testing.T) {
 }
 
 func TestQueuedAsyncCallStartsWhenTheLastOneEnds(t *testing.T) {
-	// smallrye/smallrye-fault-tolerance@8594b51c
+	// https://github.com/smallrye/smallrye-fault-tolerance/commit/8594b51c
 	b := bulkhead.MustNew[int](bulkhead.Config{Name: "db", MaxConcurrent: 1, MaxWait: bulkhead.Forever, MaxQueue: 1})
 	for range 2000 {
 		leave := make(chan struct{})
@@ -435,7 +438,7 @@ func TestQueuedAsyncCallStartsWhenTheLastOneEnds(t *testing.T) {
 }
 
 func TestQueuedAsyncCallsNeedNoNudge(t *testing.T) {
-	// alitto/pond#115
+	// https://github.com/alitto/pond/issues/115
 	cfg := bulkhead.Config{MaxConcurrent: 2, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		for range 10 {
@@ -452,7 +455,7 @@ func TestQueuedAsyncCallsNeedNoNudge(t *testing.T) {
 // the stack. Each writes what the next one reads, with no synchronization but
 // the bulkhead's.
 func TestLongQueueDrainsWithoutRecursion(t *testing.T) {
-	// smallrye/smallrye-fault-tolerance#1099
+	// https://github.com/smallrye/smallrye-fault-tolerance/issues/1099
 	const calls = 100_000
 	b := bulkhead.MustNew[int](bulkhead.Config{Name: "db", MaxConcurrent: 1, MaxWait: bulkhead.Forever})
 	first := hold(t, b, 1)
@@ -480,7 +483,8 @@ func TestLongQueueDrainsWithoutRecursion(t *testing.T) {
 }
 
 func TestLateCancelTouchesNoOtherCall(t *testing.T) {
-	// smallrye/smallrye-fault-tolerance@c969048f, 079e5676
+	// https://github.com/smallrye/smallrye-fault-tolerance/commit/c969048f
+	// https://github.com/smallrye/smallrye-fault-tolerance/commit/079e5676
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		first := b.ExecuteAsync(t.Context(), answer)
@@ -506,7 +510,8 @@ func TestLateCancelTouchesNoOtherCall(t *testing.T) {
 }
 
 func TestCancelingARunningCallAndAQueuedOneTogether(t *testing.T) {
-	// sindresorhus/p-queue#168, connor4312/cockatiel#112
+	// https://github.com/sindresorhus/p-queue/issues/168
+	// https://github.com/connor4312/cockatiel/issues/112
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever, MaxQueue: 2}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -532,7 +537,8 @@ func TestCancelingARunningCallAndAQueuedOneTogether(t *testing.T) {
 }
 
 func TestAsyncCallWithTwoEndingsReleasesOnce(t *testing.T) {
-	// resilience4j/resilience4j#263, #264
+	// https://github.com/resilience4j/resilience4j/issues/263
+	// https://github.com/resilience4j/resilience4j/issues/264
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -554,7 +560,7 @@ func TestAsyncCallWithTwoEndingsReleasesOnce(t *testing.T) {
 }
 
 func TestWaitingFollowsEveryStepOfAsyncCalls(t *testing.T) {
-	// helidon-io/helidon#11430
+	// https://github.com/helidon-io/helidon/issues/11430
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		step := func(what string, waiting int, want ...event.Kind) {

@@ -472,8 +472,8 @@ func TestMisuseIsAnErrorAndNotACall(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// An upstream fault of this kind: jackc/puddle#8, where the panic of a nil
-// context left the pool locked.
+// Elsewhere the panic of a nil context left the pool locked.
+// https://github.com/jackc/puddle/issues/8
 func TestNilContextPanicsBeforeAnythingIsTaken(t *testing.T) {
 	var told recorder
 	b := bulkhead.MustNew[int](bulkhead.Config{Name: "db", MaxConcurrent: 1, MaxWait: time.Second, Listener: told.listener()})
@@ -566,7 +566,8 @@ func TestLastWeighingAndWaitingCount(t *testing.T) {
 }
 
 func TestNestedCallFailsInsteadOfHanging(t *testing.T) {
-	// panjf2000/ants#90, mperham/connection_pool#14
+	// https://github.com/panjf2000/ants/issues/90
+	// https://github.com/mperham/connection_pool/issues/14
 	for _, entry := range entries {
 		t.Run(entry.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -624,7 +625,8 @@ func TestBulkheadSharedByTwoBubbles(t *testing.T) {
 }
 
 func TestHugeLimits(t *testing.T) {
-	// smallrye-fault-tolerance#1099, App-vNext/Polly#2637
+	// https://github.com/smallrye/smallrye-fault-tolerance/issues/1099
+	// https://github.com/App-vNext/Polly/issues/2637
 	const huge = 1<<63 - 1
 	synctest.Test(t, func(t *testing.T) {
 		for _, limit := range []int64{1, huge} {

@@ -151,7 +151,8 @@ func TestStats(t *testing.T) {
 }
 
 func TestSetMaxConcurrentWhileCallsRun(t *testing.T) {
-	// resilience4j#979: lowering the limit waited for the calls that ran.
+	// Lowering the limit waited for the calls that ran.
+	// https://github.com/resilience4j/resilience4j/issues/979
 	synctest.Test(t, func(t *testing.T) {
 		var told recorder
 		b := bulkhead.MustNew[int](bulkhead.Config{
@@ -240,7 +241,9 @@ func TestSetMaxWaitLeavesWaitingCalls(t *testing.T) {
 }
 
 func TestCloseEndsWaitingCallsOnly(t *testing.T) {
-	// base/infra#45, tokio-rs/tokio#3061: on shutdown nothing woke the waiters.
+	// On shutdown nothing woke the waiters.
+	// https://github.com/base/infra/issues/45
+	// https://github.com/tokio-rs/tokio/issues/3061
 	synctest.Test(t, func(t *testing.T) {
 		var told recorder
 		b := bulkhead.MustNew[int](bulkhead.Config{
@@ -264,7 +267,8 @@ func TestCloseEndsWaitingCallsOnly(t *testing.T) {
 				t.Errorf("waiting call: %v, want %v", err, want)
 			}
 		}
-		// A limit set after Close does not open it again: tokio-rs/tokio#8020.
+		// A limit set after Close does not open it again.
+		// https://github.com/tokio-rs/tokio/issues/8020
 		if err := b.SetMaxConcurrent(4); err != nil {
 			t.Errorf("SetMaxConcurrent after Close: %v, want nil", err)
 		}

@@ -160,7 +160,8 @@ func TestPanicErrorSaysWhatAndWhere(t *testing.T) {
 }
 
 func TestGetGivesUp(t *testing.T) {
-	// Netflix/Hystrix#1867; resilience4j/resilience4j#729
+	// https://github.com/Netflix/Hystrix/issues/1867
+	// https://github.com/resilience4j/resilience4j/pull/729
 	bubble(t, bulkhead.Config{MaxConcurrent: 1}, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		start := time.Now()
 		f := b.ExecuteAsync(t.Context(), func(context.Context) (int, error) {
@@ -190,7 +191,8 @@ func TestGetGivesUp(t *testing.T) {
 }
 
 func TestPermitComesBackAlthoughNobodyWantsTheResult(t *testing.T) {
-	// resilience4j/resilience4j#332, #543
+	// https://github.com/resilience4j/resilience4j/issues/332
+	// https://github.com/resilience4j/resilience4j/issues/543
 	for _, fn := range []func(context.Context) (int, error){
 		answer,
 		func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() },
@@ -417,7 +419,7 @@ func (c panicsElsewhere) Err() error {
 }
 
 func TestCancelAfterTheStartChangesNothing(t *testing.T) {
-	// resilience4j/resilience4j#729
+	// https://github.com/resilience4j/resilience4j/pull/729
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever}
 	for _, full := range []bool{false, true} {
 		bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {

@@ -18,7 +18,8 @@ import (
 // it is in use all the time.
 
 func TestKeyedTimedOutCallsLeaveTheirKeysQueue(t *testing.T) {
-	// thomhurst/AsyncSemaphore#566, nozzlegear/ShopifySharp#1055
+	// https://github.com/thomhurst/AsyncSemaphore/issues/566
+	// https://github.com/nozzlegear/ShopifySharp/issues/1055
 	synctest.Test(t, func(t *testing.T) {
 		const rounds, crowd = 20, 500
 		counters := event.NewCounters()
@@ -48,7 +49,7 @@ func TestKeyedTimedOutCallsLeaveTheirKeysQueue(t *testing.T) {
 }
 
 func TestKeyedForgetsTheContextsOfCalls(t *testing.T) {
-	// golang/go#33850
+	// https://github.com/golang/go/issues/33850
 	type key struct{}
 	type payload struct{ _ [1 << 10]byte }
 	k := bulkhead.MustNewKeyed[string, int](bulkhead.Config{
@@ -101,7 +102,9 @@ func TestKeyedForgetsTheContextsOfCalls(t *testing.T) {
 }
 
 func TestKeyedCanceledCallsLetTheNextOneRun(t *testing.T) {
-	// sindresorhus/p-queue#168, connor4312/cockatiel#112, #114
+	// https://github.com/sindresorhus/p-queue/issues/168
+	// https://github.com/connor4312/cockatiel/issues/112
+	// https://github.com/connor4312/cockatiel/issues/114
 	synctest.Test(t, func(t *testing.T) {
 		k, told := newKeyed(bulkhead.Config{MaxConcurrent: 1, MaxQueue: 2, MaxWait: bulkhead.Forever}, nil)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -198,8 +198,9 @@ func TestStressKeyedCloseTwice(t *testing.T) {
 }
 
 func TestStressKeyOnlyEverGoneWhenUnused(t *testing.T) {
-	// dotnet/aspnetcore#66434, dotnet/runtime#99865: idle partitions were disposed
-	// of while a caller was acquiring them.
+	// Idle partitions were disposed of while a caller was acquiring them.
+	// https://github.com/dotnet/aspnetcore/issues/66434
+	// https://github.com/dotnet/runtime/issues/99865
 	before := runtime.NumGoroutine()
 	var asked, inside atomic.Int64
 	k := bulkhead.MustNewKeyed[string, int](bulkhead.Config{Name: "tenants", MaxWait: bulkhead.Forever}, func(string) int64 {

@@ -116,8 +116,11 @@ func TestPermitEndsOnce(t *testing.T) {
 }
 
 func TestNilPermitDoesNothing(t *testing.T) {
-	// elastic/beats#16397, erigontech/erigon#12417, oras-project/oras-go#363: the
-	// error was ignored, and the deferred release ended the process.
+	// The error was ignored, and the deferred release ended the process.
+	// https://github.com/elastic/beats/issues/16397
+	// https://github.com/erigontech/erigon/issues/12417
+	// https://github.com/oras-project/oras-go/issues/363
+	// https://github.com/openllb/hlb/issues/320
 	var told recorder
 	b := bulkhead.MustNew[int](bulkhead.Config{Name: "db", MaxConcurrent: 1, Listener: told.listener()})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -133,7 +136,8 @@ func TestNilPermitDoesNothing(t *testing.T) {
 		p.Panicked()
 		b.Execute(ctx, answer)
 	}
-	// envoyproxy/envoy#22390: the clean-up of a thousand refused requests ran.
+	// The clean-up of a thousand refused requests ran.
+	// https://github.com/envoyproxy/envoy/issues/22390
 	if got, err := b.Execute(t.Context(), answer); got != 42 || err != nil {
 		t.Errorf("then Execute = %v, %v, want 42, nil", got, err)
 	}
@@ -164,7 +168,8 @@ func TestPanickedLeavesThePanicAlone(t *testing.T) {
 }
 
 func TestStalePermitReleasesNobodyElses(t *testing.T) {
-	// thomhurst/AsyncSemaphore#563, meziantou/Meziantou.Framework#3068
+	// https://github.com/thomhurst/AsyncSemaphore/pull/563
+	// https://github.com/meziantou/Meziantou.Framework/pull/3068
 	b := bulkhead.MustNew[int](bulkhead.Config{Name: "db", MaxConcurrent: 1})
 	for range 100 {
 		p := hold(t, b, 1)

@@ -39,7 +39,8 @@ func bubble(t *testing.T, cfg bulkhead.Config, f func(t *testing.T, b *bulkhead.
 }
 
 func TestExpiredCallersLeaveNoPermitBehind(t *testing.T) {
-	// failsafe-lib/failsafe#393, #400
+	// https://github.com/failsafe-lib/failsafe/issues/393
+	// https://github.com/failsafe-lib/failsafe/pull/400
 	cfg := bulkhead.Config{MaxConcurrent: 8, MaxWait: 20 * time.Millisecond}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		for range 100 {
@@ -83,7 +84,10 @@ func TestExpiredCallersLeaveNoPermitBehind(t *testing.T) {
 }
 
 func TestContendedCallersWithShortDeadlinesLoseNoPermit(t *testing.T) {
-	// encode/httpcore#1093, #830, #658, encode/httpx#1461
+	// https://github.com/encode/httpcore/issues/1093
+	// https://github.com/encode/httpcore/issues/830
+	// https://github.com/encode/httpcore/issues/658
+	// https://github.com/encode/httpx/issues/1461
 	cfg := bulkhead.Config{MaxConcurrent: 10, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		end := time.Now().Add(2 * time.Second)
@@ -134,7 +138,7 @@ func TestContendedCallersWithShortDeadlinesLoseNoPermit(t *testing.T) {
 }
 
 func TestQueuedCallsNeedNoNudge(t *testing.T) {
-	// alitto/pond#115
+	// https://github.com/alitto/pond/issues/115
 	cfg := bulkhead.Config{MaxConcurrent: 2, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		var calls sync.WaitGroup
@@ -152,7 +156,8 @@ func TestQueuedCallsNeedNoNudge(t *testing.T) {
 }
 
 func TestPermitOnItsWayToAWaiterIsNotForOthers(t *testing.T) {
-	// agronholm/anyio#1170; golang/go#29889
+	// https://github.com/agronholm/anyio/issues/1170
+	// https://github.com/golang/go/issues/29889
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		p := hold(t, b, 1)
@@ -174,7 +179,7 @@ func TestPermitOnItsWayToAWaiterIsNotForOthers(t *testing.T) {
 }
 
 func TestCanceledWaiterPassesNothingOn(t *testing.T) {
-	// Kotlin/kotlinx.coroutines#1323
+	// https://github.com/Kotlin/kotlinx.coroutines/issues/1323
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		p := hold(t, b, 1)
@@ -198,7 +203,7 @@ func TestCanceledWaiterPassesNothingOn(t *testing.T) {
 }
 
 func TestLighterCallGoesWhenTheHeavyOneBeforeItIsCanceled(t *testing.T) {
-	// golang/go#37852
+	// https://github.com/golang/go/issues/37852
 	cfg := bulkhead.Config{MaxConcurrent: 2, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		p := hold(t, b, 1)
@@ -221,7 +226,8 @@ func TestLighterCallGoesWhenTheHeavyOneBeforeItIsCanceled(t *testing.T) {
 }
 
 func TestHolderThatComesBackAtOnceQueuesBehindTheWaiter(t *testing.T) {
-	// python/cpython#31910, vectorize-io/hindsight#4157
+	// https://github.com/python/cpython/pull/31910
+	// https://github.com/vectorize-io/hindsight/issues/4157
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		turns, served := 0, false
@@ -244,7 +250,7 @@ func TestHolderThatComesBackAtOnceQueuesBehindTheWaiter(t *testing.T) {
 }
 
 func TestCrowdNeverExceedsTheLimit(t *testing.T) {
-	// joshrotenberg/tower-resilience#365
+	// https://github.com/joshrotenberg/tower-resilience/issues/365
 	cfg := bulkhead.Config{MaxConcurrent: 4, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		var inside, peak atomic.Int64
@@ -273,7 +279,7 @@ func TestCrowdNeverExceedsTheLimit(t *testing.T) {
 }
 
 func TestBulkheadsShareNothing(t *testing.T) {
-	// Netflix/Hystrix#118
+	// https://github.com/Netflix/Hystrix/issues/118
 	a := bulkhead.MustNew[int](bulkhead.Config{Name: "a", MaxConcurrent: 1})
 	b := bulkhead.MustNew[int](bulkhead.Config{Name: "b", MaxConcurrent: 1})
 	p := hold(t, a, 1)
@@ -289,7 +295,8 @@ func TestBulkheadsShareNothing(t *testing.T) {
 }
 
 func TestCallWithTwoEndingsReleasesOnce(t *testing.T) {
-	// resilience4j/resilience4j#263, #264
+	// https://github.com/resilience4j/resilience4j/issues/263
+	// https://github.com/resilience4j/resilience4j/issues/264
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -307,7 +314,8 @@ func TestCallWithTwoEndingsReleasesOnce(t *testing.T) {
 }
 
 func TestPanickingCallsLeaveTheBulkheadUsable(t *testing.T) {
-	// valyala/fasthttp#2219; mauricio/postgresql-async#140
+	// https://github.com/valyala/fasthttp/issues/2219
+	// https://github.com/mauricio/postgresql-async/issues/140
 	cfg := bulkhead.Config{MaxConcurrent: 1}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		value := new(int)
@@ -329,7 +337,8 @@ func TestPanickingCallsLeaveTheBulkheadUsable(t *testing.T) {
 }
 
 func TestCancelInFlightGivesThePermitBackByEveryEntry(t *testing.T) {
-	// failsafe-go 0.9.2: permits leaked through one of two entries.
+	// Permits leaked through one of two entries.
+	// https://github.com/failsafe-go/failsafe-go/releases/tag/v0.9.2
 	for _, entry := range entries {
 		t.Run(entry.name, func(t *testing.T) {
 			bubble(t, bulkhead.Config{MaxConcurrent: 2}, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
@@ -350,7 +359,8 @@ func TestCancelInFlightGivesThePermitBackByEveryEntry(t *testing.T) {
 }
 
 func TestDeadlineDoesNotFreeThePermitOfARunningFunction(t *testing.T) {
-	// Netflix/Hystrix#1867; resilience4j/resilience4j#729
+	// https://github.com/Netflix/Hystrix/issues/1867
+	// https://github.com/resilience4j/resilience4j/pull/729
 	for _, entry := range entries {
 		t.Run(entry.name, func(t *testing.T) {
 			bubble(t, bulkhead.Config{MaxConcurrent: 1}, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
@@ -380,7 +390,7 @@ func TestDeadlineDoesNotFreeThePermitOfARunningFunction(t *testing.T) {
 }
 
 func TestDoneContextFailsEvenIfAPermitIsFree(t *testing.T) {
-	// golang/go#63615
+	// https://github.com/golang/go/issues/63615
 	for _, maxWait := range []time.Duration{0, time.Second, bulkhead.Forever} {
 		cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: maxWait}
 		bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
@@ -403,7 +413,9 @@ func TestDoneContextFailsEvenIfAPermitIsFree(t *testing.T) {
 }
 
 func TestContextThatEndedBeforeTheReleaseNeverGetsThePermit(t *testing.T) {
-	// golang/go#63615, bufbuild/buf#913; agronholm/anyio#947
+	// https://github.com/golang/go/issues/63615
+	// https://github.com/bufbuild/buf/issues/913
+	// https://github.com/agronholm/anyio/issues/947
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		for range 1000 {
@@ -429,7 +441,7 @@ func TestContextThatEndedBeforeTheReleaseNeverGetsThePermit(t *testing.T) {
 }
 
 func TestFullAndCanceledAreToldApart(t *testing.T) {
-	// failsafe-go/failsafe-go@3113968
+	// https://github.com/failsafe-go/failsafe-go/commit/3113968
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: time.Second}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		p := hold(t, b, 1)
@@ -457,7 +469,9 @@ func TestFullAndCanceledAreToldApart(t *testing.T) {
 }
 
 func TestCallerThatLeavesTheQueueIsNotRun(t *testing.T) {
-	// dotnet/aspnetcore#43320; sindresorhus/p-queue#168, connor4312/cockatiel#112
+	// https://github.com/dotnet/aspnetcore/pull/43320
+	// https://github.com/sindresorhus/p-queue/issues/168
+	// https://github.com/connor4312/cockatiel/issues/112
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever, MaxQueue: 2}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -490,7 +504,7 @@ func TestCallerThatLeavesTheQueueIsNotRun(t *testing.T) {
 }
 
 func TestRejectionLeavesEverythingUsable(t *testing.T) {
-	// letsencrypt/boulder#7272
+	// https://github.com/letsencrypt/boulder/pull/7272
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever, MaxQueue: 1}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		p := hold(t, b, 1)
@@ -511,7 +525,7 @@ func TestRejectionLeavesEverythingUsable(t *testing.T) {
 }
 
 func TestQueueBoundIsExact(t *testing.T) {
-	// OpenLiberty/open-liberty#2746
+	// https://github.com/OpenLiberty/open-liberty/issues/2746
 	cfg := bulkhead.Config{MaxConcurrent: 10, MaxWait: bulkhead.Forever, MaxQueue: 10}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		for range 100 {
@@ -541,7 +555,7 @@ func TestQueueBoundIsExact(t *testing.T) {
 }
 
 func TestByDefaultNobodyWaitsAndMaxQueueIsNoBound(t *testing.T) {
-	// App-vNext/Polly#810
+	// https://github.com/App-vNext/Polly/issues/810
 	bubble(t, bulkhead.Config{MaxConcurrent: 1}, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		p := hold(t, b, 1)
 		start := time.Now()
@@ -561,7 +575,7 @@ func TestByDefaultNobodyWaitsAndMaxQueueIsNoBound(t *testing.T) {
 }
 
 func TestWaitingFollowsEveryStep(t *testing.T) {
-	// helidon-io/helidon#11430
+	// https://github.com/helidon-io/helidon/issues/11430
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		step := func(waiting int, want event.Kind) {
@@ -605,7 +619,8 @@ func TestWaitingFollowsEveryStep(t *testing.T) {
 }
 
 func TestEveryReasonIsToldApart(t *testing.T) {
-	// envoyproxy/envoy#44164, #36771
+	// https://github.com/envoyproxy/envoy/issues/44164
+	// https://github.com/envoyproxy/envoy/issues/36771
 	cfg := bulkhead.Config{MaxConcurrent: 2, MaxWait: time.Second, MaxQueue: 1}
 	synctest.Test(t, func(t *testing.T) {
 		var told recorder
@@ -645,7 +660,8 @@ func TestEveryReasonIsToldApart(t *testing.T) {
 }
 
 func TestActiveChangesOnlyOnAGrant(t *testing.T) {
-	// mperham/connection_pool#167; typelevel/cats-effect#403
+	// https://github.com/mperham/connection_pool/pull/167
+	// https://github.com/typelevel/cats-effect/issues/403
 	cfg := bulkhead.Config{MaxConcurrent: 5, MaxWait: time.Second}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		p, q, r, s := hold(t, b, 1), hold(t, b, 1), hold(t, b, 1), hold(t, b, 1)

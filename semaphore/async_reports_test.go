@@ -292,7 +292,7 @@ func TestWorkQueuedWhileOtherWorkEndsIsStarted(t *testing.T) {
 
 // Cancellation and release met, and one waited for the other for ever.
 // https://github.com/jackc/puddle/issues/2
-// https://github.com/dotnet/runtime/pull/90285
+// https://github.com/dotnet/runtime/issues/85523
 func TestCancellationAndReleaseMeet(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
 	sem := semaphore.NewWeighted(1)
@@ -444,7 +444,7 @@ func TestFuncsAtABarrierStayWithinTheLimit(t *testing.T) {
 }
 
 // Nobody looked at the outcome: that changes nothing about who owns the permit,
-// and holds nobody up. https://github.com/ReactiveX/resilience4j/issues/332
+// and holds nobody up. https://github.com/resilience4j/resilience4j/issues/332
 func TestOutcomeThatNobodyLooksAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sem := semaphore.NewWeighted(1)
@@ -490,6 +490,7 @@ func TestCancelAfterTheCallOfFGivesNothingBack(t *testing.T) {
 
 // What can never fit waited until its context ended, which may be never.
 // https://github.com/golang/sync/pull/7
+// https://github.com/temporalio/temporal/pull/6034
 func TestAsyncRequestAboveTheLimitFailsAtOnce(t *testing.T) {
 	for _, form := range forms {
 		synctest.Test(t, func(t *testing.T) {

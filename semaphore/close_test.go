@@ -26,8 +26,9 @@ func wantClosed(t *testing.T, sem *semaphore.Weighted, limit, inUse int64) {
 	}
 }
 
-// tokio-rs/tokio#3061: on shutdown nothing woke the waiters, and people poured
-// in permits that did not exist.
+// On shutdown nothing woke the waiters, and people poured in permits that did
+// not exist.
+// https://github.com/tokio-rs/tokio/issues/3061
 func TestCloseFailsWaitersAndNewcomers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sem := semaphore.NewWeighted(3)
@@ -62,7 +63,8 @@ func TestCloseInEverySituation(t *testing.T) {
 	})
 }
 
-// tokio-rs/tokio#8020: changing the number of permits cleared the closed bit.
+// Changing the number of permits cleared the closed bit.
+// https://github.com/tokio-rs/tokio/issues/8020
 func TestSetLimitOnAClosedSemaphoreIsAcceptedAndReopensNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sem := semaphore.NewWeighted(2)

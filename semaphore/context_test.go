@@ -61,9 +61,10 @@ func TestContextMayLookIntoTheSemaphore(t *testing.T) {
 	}
 }
 
-// e2b-dev/infra#3629: a context that ended after it was looked at and before
-// the caller parked woke nobody, and the caller slept past its own deadline. Nor
-// does a permit that is released after that end go to the caller.
+// A context that ended after it was looked at and before the caller parked woke
+// nobody, and the caller slept past its own deadline. Nor does a permit that is
+// released after that end go to the caller.
+// https://github.com/e2b-dev/infra/pull/3629
 func TestContextThatEndsBeforeItsCallerParks(t *testing.T) {
 	for _, tt := range []struct {
 		reason string
@@ -219,8 +220,9 @@ func TestEndedContextWithoutErrorIsNoGrant(t *testing.T) {
 	}
 }
 
-// golang/go#33850: entries of those who had waited kept their contexts, and all
-// that hangs on them, long after.
+// Entries of those who had waited kept their contexts, and all that hangs on
+// them, long after.
+// https://github.com/golang/go/issues/33850
 func TestContextIsCollectableOnceItsRequestIsDecided(t *testing.T) {
 	type heavy struct {
 		context.Context
@@ -294,7 +296,8 @@ func TestContextOfARequestThatDidNotWaitIsCollectable(t *testing.T) {
 	}
 }
 
-// dotnet/runtime#99865: a timer of its own kept every limiter alive.
+// A timer of its own kept every limiter alive.
+// https://github.com/dotnet/runtime/issues/99865
 func TestSemaphoreThatNobodyUsesIsCollectable(t *testing.T) {
 	for _, tt := range endings {
 		t.Run(tt.name, func(t *testing.T) {

@@ -161,8 +161,8 @@ func TestDeadlineBeyondTheEndOfTheClockIsNone(t *testing.T) {
 	wantIdle(t, sem, 1)
 }
 
-// failsafe-go commit 3113968: a wait that its context had ended was told as one
-// that had timed out.
+// A wait that its context had ended was told as one that had timed out.
+// https://github.com/failsafe-go/failsafe-go/commit/3113968
 func TestContextAndMaximumWhicheverEndsFirst(t *testing.T) {
 	for _, tt := range []struct {
 		reason       string
@@ -217,9 +217,10 @@ func TestGrantInTimeDisarmsTheDeadline(t *testing.T) {
 	})
 }
 
-// Kotlin/kotlinx.coroutines#2233: with a time-out wrapped around an acquire,
-// the acquire succeeded and the time-out reported failure. Here grants and
-// deadlines fall on the same instants, and either may win.
+// With a time-out wrapped around an acquire, the acquire succeeded and the
+// time-out reported failure. Here grants and deadlines fall on the same
+// instants, and either may win.
+// https://github.com/Kotlin/kotlinx.coroutines/issues/2233
 func TestGrantAndExpiryAtOneInstantHaveOneOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, callers, hold = 10, 300, 25 * time.Millisecond
@@ -276,8 +277,9 @@ func TestExpiryOfAHeavyFrontGrantsThoseBehindAtOnce(t *testing.T) {
 	})
 }
 
-// encode/httpcore#1093: requests that were canceled while the pool was contended
-// left places that nobody had, and after ten of those every request timed out.
+// Requests that were canceled while the pool was contended left places that
+// nobody had, and after ten of those every request timed out.
+// https://github.com/encode/httpcore/issues/1093
 func TestChurnOfDeadlinesLosesNoPermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, workers = 10, 20

@@ -30,9 +30,10 @@ func TestSameLimitChangesNothing(t *testing.T) {
 	})
 }
 
-// resilience4j#979: the surplus permits were taken by an acquire that waited.
-// The call hung for as long as the holders, and with a room full of free
-// permits everybody was refused.
+// The surplus permits were taken by an acquire that waited. The call hung for
+// as long as the holders, and with a room full of free permits everybody was
+// refused.
+// https://github.com/resilience4j/resilience4j/issues/979
 func TestShrinkBelowWhatIsInFlightReturnsAtOnce(t *testing.T) {
 	sem := semaphore.NewWeighted(20)
 	sem.TryAcquire(2)
@@ -53,8 +54,10 @@ func TestShrinkBelowWhatIsInFlightReturnsAtOnce(t *testing.T) {
 	wantIdle(t, sem, 5)
 }
 
-// knative/serving#9019: does a release that brings what is in flight exactly to
-// the limit wake anyone?
+// Does a release that brings what is in flight exactly to the limit wake
+// anyone?
+// https://github.com/knative/serving/pull/3111
+// https://github.com/knative/serving/pull/9019
 func TestReleasesPayTheDebtBeforeAnythingIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sem := semaphore.NewWeighted(4)
@@ -95,8 +98,9 @@ func TestDebtWithNobodyWaiting(t *testing.T) {
 	wantIdle(t, sem, 2)
 }
 
-// agronholm/anyio#646: raising the limit woke the waiters and left them in the
-// queue, where they kept newcomers out.
+// Raising the limit woke the waiters and left them in the queue, where they
+// kept newcomers out.
+// https://github.com/agronholm/anyio/issues/646
 func TestGrowGrantsWaitersAtOnceInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sem := semaphore.NewWeighted(2)
@@ -119,9 +123,11 @@ func TestGrowGrantsWaitersAtOnceInOrder(t *testing.T) {
 	})
 }
 
-// golang/sync#3, golang/go#29721: a request above the limit was parked outside
-// the queue, where no later growth reached it, or became impossible while it
-// waited, and blocked those behind it for ever.
+// A request above the limit was parked outside the queue, where no later growth
+// reached it, or became impossible while it waited, and blocked those behind it
+// for ever.
+// https://github.com/golang/sync/pull/3
+// https://github.com/golang/go/issues/29721
 func TestShrinkEvictsWhatHasBecomeImpossible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sem := semaphore.NewWeighted(5)
@@ -264,7 +270,8 @@ func TestLimitOfAllThereCanBe(t *testing.T) {
 }
 
 // A permit belongs to the one semaphore for life, whatever becomes of its
-// limit. (golang/sync#14: a change replaced the channel under the holders.)
+// limit. Elsewhere a change replaced the channel under the holders.
+// https://github.com/golang/sync/pull/14
 func TestHoldersReleaseIntoWhateverLimitThereIs(t *testing.T) {
 	for _, limits := range [][]int64{{1}, {math.MaxInt64}, {0}, {0, 3}, {1, 20, 10}, {20, 1, 0, 5}} {
 		t.Run(fmt.Sprint(limits), func(t *testing.T) {

@@ -49,8 +49,9 @@ func spike(t *testing.T, stays bool) (kept uint64) {
 	return kept
 }
 
-// thomhurst/AsyncSemaphore#566: those who had given up stayed in the queue until
-// a holder released, and a storm of requests kept minutes of dead ones.
+// Those who had given up stayed in the queue until a holder released, and a
+// storm of requests kept minutes of dead ones.
+// https://github.com/thomhurst/AsyncSemaphore/issues/566
 func TestSpikeLeavesNoMemoryBehind(t *testing.T) {
 	if kept := spike(t, false); kept > 8 {
 		t.Errorf("the semaphore keeps %d B of each waiter of a spike", kept)

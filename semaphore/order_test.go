@@ -70,8 +70,9 @@ func TestWaitersAreGrantedInTheirOrder(t *testing.T) {
 	})
 }
 
-// golang/go#56910: a heavy request in front holds up lighter ones, or a stream
-// of those would starve it.
+// A heavy request in front holds up lighter ones, or a stream of those would
+// starve it.
+// https://github.com/golang/go/issues/56910
 func TestHeavyFrontHoldsUpLightOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sem := semaphore.NewWeighted(10)
@@ -122,8 +123,9 @@ func leaver(t *testing.T, sem *semaphore.Weighted, n int64, want error) (c *call
 	return acquireWithin(ctx, sem, n, maxWait), cancel
 }
 
-// golang/go#37852: those behind a heavy request that had been canceled, and who
-// fitted all along, waited for the next Release.
+// Those behind a heavy request that had been canceled, and who fitted all
+// along, waited for the next Release.
+// https://github.com/golang/go/issues/37852
 func TestWithdrawFrontGrantsWhoeverFitsNow(t *testing.T) {
 	for _, by := range leavings {
 		t.Run(by.name, func(t *testing.T) {
@@ -153,8 +155,9 @@ func TestWithdrawFrontGrantsWhoeverFitsNow(t *testing.T) {
 	}
 }
 
-// awslabs/shuttle#167, Kotlin/kotlinx.coroutines#1323: a waiter that left woke
-// the next one though no permit was free.
+// A waiter that left woke the next one though no permit was free.
+// https://github.com/awslabs/shuttle/issues/167
+// https://github.com/Kotlin/kotlinx.coroutines/issues/1323
 func TestWithdrawWithoutAFreePermitGrantsNobody(t *testing.T) {
 	for _, by := range leavings {
 		for _, place := range []int{0, 1, 2} {
@@ -219,8 +222,8 @@ func TestWithdrawFromTheMiddleGrantsNobody(t *testing.T) {
 	}
 }
 
-// dotnet/runtime#77180: the free permits were compared with the weight of a
-// request that had gone.
+// The free permits were compared with the weight of a request that had gone.
+// https://github.com/dotnet/runtime/issues/77180
 func TestWeightOfOneThatLeftCountsNoMore(t *testing.T) {
 	for _, by := range leavings {
 		t.Run(by.name, func(t *testing.T) {
@@ -241,8 +244,9 @@ func TestWeightOfOneThatLeftCountsNoMore(t *testing.T) {
 	}
 }
 
-// typelevel/cats-effect#403: a request for many collected them one by one, and
-// those it had were lost when it was canceled.
+// A request for many collected them one by one, and those it had were lost when
+// it was canceled.
+// https://github.com/typelevel/cats-effect/issues/403
 func TestWaiterHoldsNothingUntilItHoldsAll(t *testing.T) {
 	for _, by := range leavings {
 		t.Run(by.name, func(t *testing.T) {
@@ -267,8 +271,9 @@ func TestWaiterHoldsNothingUntilItHoldsAll(t *testing.T) {
 	}
 }
 
-// failsafe-lib/failsafe#393: every wait that timed out left a request behind,
-// and a later release gave it a permit that nobody ever returned.
+// Every wait that timed out left a request behind, and a later release gave it
+// a permit that nobody ever returned.
+// https://github.com/failsafe-lib/failsafe/issues/393
 func TestThoseWhoGaveUpTakeNothing(t *testing.T) {
 	for _, by := range leavings {
 		t.Run(by.name, func(t *testing.T) {
@@ -304,9 +309,11 @@ func TestThoseWhoGaveUpTakeNothing(t *testing.T) {
 	}
 }
 
-// agronholm/anyio#947, golang/go#63615, bufbuild/buf#913: the context ended
-// first, and the waiter, or the permit meant for it, was taken for granted
-// nevertheless.
+// The context ended first, and the waiter, or the permit meant for it, was
+// taken for granted nevertheless.
+// https://github.com/agronholm/anyio/issues/947
+// https://github.com/golang/go/issues/63615
+// https://github.com/bufbuild/buf/issues/913
 func TestPermitsReleasedAfterTheContextEndedGoToTheNext(t *testing.T) {
 	oneProc(t)
 	for _, tt := range []struct {
@@ -362,8 +369,10 @@ func TestGrantThatMeetsACancellationGoesToTheNext(t *testing.T) {
 	})
 }
 
-// agronholm/anyio#1170, golang/go#29889: between the release and the moment the
-// waiter ran, somebody else took the same permit.
+// Between the release and the moment the waiter ran, somebody else took the
+// same permit.
+// https://github.com/agronholm/anyio/issues/1170
+// https://github.com/golang/go/issues/29889
 func TestPermitOfAWaiterThatHasNotRunIsTaken(t *testing.T) {
 	oneProc(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -386,8 +395,9 @@ func TestPermitOfAWaiterThatHasNotRunIsTaken(t *testing.T) {
 	})
 }
 
-// python/cpython#31910 and others: a holder that released and acquired again
-// at once took its own permit back over and over, and a waiter starved.
+// A holder that released and acquired again at once took its own permit back
+// over and over, and a waiter starved.
+// https://github.com/python/cpython/pull/31910
 func TestReleasingHolderQueuesBehindTheWaiter(t *testing.T) {
 	oneProc(t)
 	synctest.Test(t, func(t *testing.T) {

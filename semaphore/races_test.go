@@ -35,9 +35,10 @@ func together(fs ...func()) {
 	wg.Wait()
 }
 
-// marusama/semaphore#2: the permit was released between a waiter's failed look
-// and its falling asleep, and nobody told it. A permit can come to be free in
-// other ways than by a Release.
+// The permit was released between a waiter's failed look and its falling
+// asleep, and nobody told it. A permit can come to be free in other ways than
+// by a Release.
+// https://github.com/marusama/semaphore/issues/2
 func TestPermitThatMeetsOneAboutToWaitIsNotMissed(t *testing.T) {
 	for _, tt := range []struct {
 		reason string
@@ -107,10 +108,11 @@ func TestCancellationThatMeetsOneAboutToWaitIsNotMissed(t *testing.T) {
 	wantIdle(t, sem, 1)
 }
 
-// jackc/puddle#2: cancellation and release of one waiter at a time dead-locked.
-// Here those behind are owed the permit if the first has none, and one who comes
-// later and is lent what the first leaves behind, its channel too, must not find
-// a wake-up in it.
+// Cancellation and release of one waiter at a time dead-locked. Here those
+// behind are owed the permit if the first has none, and one who comes later and
+// is lent what the first leaves behind, its channel too, must not find a
+// wake-up in it.
+// https://github.com/jackc/puddle/issues/2
 func TestCancellationMeetsRelease(t *testing.T) {
 	for range rounds(3000) {
 		sem := semaphore.NewWeighted(1)
@@ -142,9 +144,9 @@ func TestCancellationMeetsRelease(t *testing.T) {
 	}
 }
 
-// bufbuild/buf#913: a select between two ready channels picks either. A waiter
-// that is awake on another processor must not be granted after its context has
-// ended.
+// A select between two ready channels picks either. A waiter that is awake on
+// another processor must not be granted after its context has ended.
+// https://github.com/bufbuild/buf/issues/913
 func TestNoGrantAfterTheContextEnded(t *testing.T) {
 	for range rounds(3000) {
 		sem := semaphore.NewWeighted(1)
@@ -161,8 +163,9 @@ func TestNoGrantAfterTheContextEnded(t *testing.T) {
 	}
 }
 
-// agronholm/anyio#1170, golang/go#29889: a permit on its way to a waiter was
-// taken by somebody who tried.
+// A permit on its way to a waiter was taken by somebody who tried.
+// https://github.com/agronholm/anyio/issues/1170
+// https://github.com/golang/go/issues/29889
 func TestNobodyTakesAPermitOnItsWayToAWaiter(t *testing.T) {
 	for range rounds(3000) {
 		sem := semaphore.NewWeighted(1)
@@ -182,10 +185,10 @@ func TestNobodyTakesAPermitOnItsWayToAWaiter(t *testing.T) {
 	}
 }
 
-// microsoft/vs-threading#924: a deadline that passed while everything was torn
-// down took its waiter out of the queue a second time. All that can end a wait
-// meets here, in every combination, with a waiter of its own and one it passes
-// the permits on to.
+// A deadline that passed while everything was torn down took its waiter out of
+// the queue a second time. All that can end a wait meets here, in every
+// combination, with a waiter of its own and one it passes the permits on to.
+// https://github.com/microsoft/vs-threading/pull/924
 func TestWhateverEndsAWaitAtOneMomentHasOneOutcome(t *testing.T) {
 	type event struct {
 		name     string
@@ -254,8 +257,8 @@ func TestWhateverEndsAWaitAtOneMomentHasOneOutcome(t *testing.T) {
 	}
 }
 
-// joshrotenberg/tower-resilience#365: many who came at once all saw that there
-// was room.
+// Many who came at once all saw that there was room.
+// https://github.com/joshrotenberg/tower-resilience/issues/365
 func TestCrowdAtOnceGetsTheLimitAndNotOneMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, crowd = 4, 64
@@ -288,9 +291,10 @@ func TestCrowdAtOnceGetsTheLimitAndNotOneMore(t *testing.T) {
 	})
 }
 
-// alitto/pond#115: waiters were woken by new calls only, and the last ones slept
-// for ever. smallrye-fault-tolerance commit 8594b51c: one queued at the moment
-// the last running one finished.
+// Waiters were woken by new calls only, and the last ones slept for ever. So did
+// one that queued at the moment the last running one finished.
+// https://github.com/alitto/pond/issues/115
+// https://github.com/smallrye/smallrye-fault-tolerance/commit/8594b51c
 func TestLastWaitersNeedNoNudge(t *testing.T) {
 	for range rounds(500) {
 		sem := semaphore.NewWeighted(2)
@@ -309,8 +313,9 @@ func TestLastWaitersNeedNoNudge(t *testing.T) {
 	}
 }
 
-// golang/sync#14: with the limit changed under them, holders released into
-// something else than they had acquired from.
+// With the limit changed under them, holders released into something else than
+// they had acquired from.
+// https://github.com/golang/sync/pull/14
 func TestReleasesMeetChangesOfTheLimit(t *testing.T) {
 	for range rounds(1000) {
 		sem := semaphore.NewWeighted(10)

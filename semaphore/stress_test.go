@@ -269,7 +269,9 @@ func (x *stressed) disturb(rng *rand.Rand) {
 
 // In a bubble a rest is known for certain while requests are still waiting: none
 // of them may wait that fits. Between the rests all act at once, on as many
-// processors as there are.
+// processors as there are. Elsewhere a release looked at the queue before one
+// that had just failed to acquire was in it.
+// https://github.com/AutoMQ/automq/pull/1481
 func TestStressRests(t *testing.T) {
 	stress(t, rounds(600), func(seed uint64) {
 		synctest.Test(t, func(t *testing.T) {

@@ -42,7 +42,8 @@ func TestNewTakesTheEndsOfEachRange(t *testing.T) {
 	for _, cfg := range []semaphore.Config{
 		{},
 		{Limit: 1, MaxWaiters: 1},
-		{Limit: math.MaxInt64, MaxWaiters: math.MaxInt}, // smallrye-fault-tolerance#1099: the sum overflowed
+		// Their sum overflowed: https://github.com/smallrye/smallrye-fault-tolerance/issues/1099
+		{Limit: math.MaxInt64, MaxWaiters: math.MaxInt},
 	} {
 		sem, err := semaphore.New(cfg)
 		if err != nil {
@@ -214,8 +215,9 @@ func wantUnchanged(t *testing.T, sem *semaphore.Weighted, f func()) {
 	}
 }
 
-// golang/go#80183: negative weights passed the guards of x/sync and raised the
-// count of free permits.
+// Negative weights passed the guards of x/sync and raised the count of free
+// permits.
+// https://github.com/golang/go/issues/80183
 func TestNegativeWeightPanicsBeforeAnythingChanges(t *testing.T) {
 	for _, n := range []int64{-1, math.MinInt64} {
 		inEverySituation(t, func(t *testing.T, sem *semaphore.Weighted, inUse int64) {
@@ -234,7 +236,8 @@ func TestNegativeWeightPanicsBeforeAnythingChanges(t *testing.T) {
 	}
 }
 
-// vercel/async-sema#36: such a release raised the limit, silently and for good.
+// Such a release raised the limit, silently and for good.
+// https://github.com/vercel/async-sema/issues/36
 func TestReleaseOfMoreThanIsInFlightPanicsBeforeAnythingChanges(t *testing.T) {
 	inEverySituation(t, func(t *testing.T, sem *semaphore.Weighted, inUse int64) {
 		for _, n := range []int64{inUse + 1, math.MaxInt64} {
@@ -264,7 +267,8 @@ func TestPermitsMayBeReleasedInAnyPortions(t *testing.T) {
 	wantIdle(t, sem, 10)
 }
 
-// jackc/puddle#8: a nil context panicked with the mutex held.
+// A nil context panicked with the mutex held.
+// https://github.com/jackc/puddle/issues/8
 func TestNilContextPanicsBeforeAnythingIsTaken(t *testing.T) {
 	inEverySituation(t, func(t *testing.T, sem *semaphore.Weighted, inUse int64) {
 		for _, n := range []int64{0, 1, 5} {
@@ -408,8 +412,8 @@ func TestOrderOfChecks(t *testing.T) {
 	}
 }
 
-// letsencrypt/boulder#7272: the early return of the first refusal kept the
-// mutex, and everything froze.
+// The early return of the first refusal kept the mutex, and everything froze.
+// https://github.com/letsencrypt/boulder/pull/7272
 func TestRefusalsLeaveTheSemaphoreUsable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sem, _ := semaphore.New(semaphore.Config{Limit: 1, MaxWaiters: 1})
@@ -427,8 +431,9 @@ func TestRefusalsLeaveTheSemaphoreUsable(t *testing.T) {
 }
 
 // MaxWaiters is a bound on those who wait: a place is free the moment a waiter
-// is decided, not when it runs. (OpenLiberty/open-liberty#2746: of twenty quick
-// calls for 10 permits and 10 places some were refused.)
+// is decided, not when it runs. Elsewhere, of twenty quick calls for 10 permits
+// and 10 places some were refused.
+// https://github.com/OpenLiberty/open-liberty/issues/2746
 func TestQueueIsFullExactlyAtTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, bound = 10, 10
@@ -496,7 +501,8 @@ func TestEveryWayToLeaveTheQueueMakesRoomInIt(t *testing.T) {
 	}
 }
 
-// Netflix/Hystrix#118: permits were shared by accident among all semaphores.
+// Permits were shared by accident among all semaphores.
+// https://github.com/Netflix/Hystrix/issues/118
 func TestSemaphoresShareNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := semaphore.NewWeighted(1), semaphore.NewWeighted(1)
@@ -515,8 +521,8 @@ func TestSemaphoresShareNothing(t *testing.T) {
 	})
 }
 
-// ledgerwatch/erigon-lib#566 and others: a holder that acquires again waits for
-// itself. It can bound that wait.
+// A holder that acquires again waits for itself. It can bound that wait.
+// https://github.com/ledgerwatch/erigon-lib/issues/566
 func TestHolderThatAcquiresAgainTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sem := semaphore.NewWeighted(1)
@@ -533,8 +539,9 @@ func TestHolderThatAcquiresAgainTimesOut(t *testing.T) {
 	})
 }
 
-// Log2n-io/Typhon#844: every release without a waiter left a wake-up behind,
-// and after 2³¹ of them the count overflowed.
+// Every release without a waiter left a wake-up behind, and after 2³¹ of them
+// the count overflowed.
+// https://github.com/Log2n-io/Typhon/issues/844
 func TestReleasesWithoutWaitersLeaveNothingBehind(t *testing.T) {
 	sem := semaphore.NewWeighted(3)
 	for range rounds(1_000_000) {
@@ -552,9 +559,10 @@ func TestReleasesWithoutWaitersLeaveNothingBehind(t *testing.T) {
 	wantIdle(t, sem, 3)
 }
 
-// helidon-io/helidon#11430: the count of waiters went down while the call still
-// waited. mperham/connection_pool#167: the count in use went up before a wait
-// that then failed.
+// The count of waiters went down while the call still waited, and the count in
+// use up before a wait that then failed.
+// https://github.com/helidon-io/helidon/issues/11430
+// https://github.com/mperham/connection_pool/pull/167
 func TestStatsFollowEveryStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sem := semaphore.NewWeighted(4)
