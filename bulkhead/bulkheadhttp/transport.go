@@ -201,7 +201,7 @@ func timedOut(r *http.Request) bool {
 	//lint:ignore SA1019 http.Client sets it
 	case <-r.Cancel:
 		deadline, ok := r.Context().Deadline()
-		return ok && !time.Now().Before(deadline) && r.Context().Done() != nil
+		return ok && !time.Now().Before(deadline)
 	default: // always, if there is no Cancel
 		return false
 	}
