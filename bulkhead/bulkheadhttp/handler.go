@@ -20,8 +20,10 @@ import (
 // by a panic, which goes on to the server as it is, or by runtime.Goexit; or
 // before, by [ReleaseEarly]. So it is held while next reads the request's body
 // and writes the response, as long as the client takes for that, and a server
-// wants ReadTimeout and WriteTimeout, or ReleaseEarly. Taking over the
-// connection with http.Hijacker changes nothing: what counts is that next ends.
+// wants ReadTimeout and WriteTimeout, or ReleaseEarly. WriteTimeout runs while a
+// request waits, too, so MaxWait should be well below it: once it has passed, no
+// answer reaches the client, not even a refusal. Taking over the connection with
+// http.Hijacker changes nothing: what counts is that next ends.
 //
 // next gets the ResponseWriter as it is, and a copy of the request with another
 // context. What next notes in the copy is not there for those who come after, a

@@ -90,6 +90,19 @@ func TestRequestThatWaitsForTooLongIsRejected(t *testing.T) {
 	})
 }
 
+// The server's WriteTimeout runs while a request waits: if that is for longer,
+// nobody hears of it.
+func TestRequestThatWaitsBeyondWriteTimeoutGetsNoAnswer(t *testing.T) {
+	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: 20 * time.Millisecond}
+	s := newSite(t, protocols[0], cfg, bulkheadhttp.HandlerOptions{}, unreachable(t), func(srv *http.Server) {
+		srv.WriteTimeout = cfg.MaxWait / 2
+	})
+	permit := s.hold(1)
+	s.request(http.MethodPost, "/", nil).fail() // a GET would be sent again
+	permit.Release()
+	s.wantEvents("permitted", "rejected timed_out", "released")
+}
+
 // A permit is not taken by who is already gone, free as it may be:
 // https://github.com/golang/go/issues/63615
 func TestClientThatHasLeftTakesNoFreePermit(t *testing.T) {
