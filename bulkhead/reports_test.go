@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -334,6 +335,60 @@ func TestPanickingCallsLeaveTheBulkheadUsable(t *testing.T) {
 			t.Errorf("Finished was told %d times, want once for each of 101 calls", got)
 		}
 	})
+}
+
+func TestWorkThatCannotBeStartedKeepsNoPermit(t *testing.T) {
+	// No thread could be had, and the permit was to come back at the end of the
+	// work, which so never began.
+	// https://github.com/spring-projects/spring-framework/issues/35708
+	starters := map[string]func() error{
+		"fails":   func() error { return errBoom },
+		"panics":  func() error { panic(errBoom) },
+		"goexits": func() error { runtime.Goexit(); return nil },
+	}
+	for entry, submit := range map[string]func(ctx context.Context, b *bulkhead.Bulkhead[int], start func() error) error{
+		"DecorateChan": func(ctx context.Context, b *bulkhead.Bulkhead[int], start func() error) error {
+			_, err := bulkhead.DecorateChan(b, func(context.Context) (<-chan int, error) {
+				results := make(chan int) // that the work would close
+				return results, start()
+			})(ctx)
+			return err
+		},
+		"Acquire": func(ctx context.Context, b *bulkhead.Bulkhead[int], start func() error) error {
+			p, err := b.Acquire(ctx)
+			if err != nil {
+				return err
+			}
+			started := false
+			defer func() {
+				if !started { // or else the work is to give it back
+					p.Release()
+				}
+			}()
+			err = start()
+			started = err == nil
+			return err
+		},
+	} {
+		for how, start := range starters {
+			t.Run(entry+"/"+how, func(t *testing.T) {
+				bubble(t, bulkhead.Config{MaxConcurrent: 1}, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
+					for range 10 {
+						var err error
+						got := watch(func() { err = submit(t.Context(), b, start) })
+						want := map[string]ended{"panics": {panicked: errBoom}, "goexits": {goexit: true}}[how]
+						if got != want || how == "fails" && err != errBoom {
+							t.Errorf("ended with %+v, %v, want %+v or the starter's error", got, err, want)
+						}
+						if _, err := b.Execute(t.Context(), answer); err != nil {
+							t.Errorf("then Execute = %v, want nil", err)
+						}
+					}
+					told.check(t, 20, 20)
+				})
+			})
+		}
+	}
 }
 
 func TestCancelInFlightGivesThePermitBackByEveryEntry(t *testing.T) {
