@@ -98,7 +98,7 @@ func TestRequestThatWaitsBeyondWriteTimeoutGetsNoAnswer(t *testing.T) {
 		srv.WriteTimeout = cfg.MaxWait / 2
 	})
 	permit := s.hold(1)
-	s.request(http.MethodPost, "/", nil).fail() // a GET would be sent again
+	s.send("/").fail()
 	permit.Release()
 	s.wantEvents("permitted", "rejected timed_out", "released")
 }
