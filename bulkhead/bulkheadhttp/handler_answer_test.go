@@ -168,6 +168,20 @@ func TestWrongWeightIsLogged(t *testing.T) {
 	}
 }
 
+// Even if there is nobody to answer.
+func TestWrongWeightIsLoggedWhenTheClientHasLeft(t *testing.T) {
+	h := bulkheadhttp.NewHandler(fullBulkhead(t, 0), unreachable(t), bulkheadhttp.HandlerOptions{
+		Weight: func(*http.Request) int64 { return 0 },
+	})
+	var text strings.Builder
+	defer captureLog(&text)()
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	if got := answerOf(left, h); got.Status != http.StatusInternalServerError || text.Len() == 0 {
+		t.Errorf("status %d, logged %q; want 500 and the reason", got.Status, &text)
+	}
+}
+
 // captureLog makes the standard logger write to w until restore.
 func captureLog(w io.Writer) (restore func()) {
 	out, flags := log.Writer(), log.Flags()
