@@ -49,7 +49,15 @@ func (s *Weighted) acquireSlow(ctx context.Context, n int64, maxWait time.Durati
 	w.Value.done = done
 	s.pushLocked(&w.Waiter, maxWait, now)
 	s.unlock()
-	outcome := s.wait(&w.Waiter)
+	// Park until w is decided: by somebody else, or in endWait. This is not a
+	// function of its own (await is inlined), for when a parked goroutine wakes its
+	// stack is cold, and each frame costs a cache line or two.
+	var outcome waitq.Outcome
+	if told := await(w.Value.ready, done); told && !s.unfair {
+		outcome = w.Outcome()
+	} else {
+		outcome = s.endWait(&w.Waiter, told)
+	}
 	s.retire(w)
 	switch outcome {
 	case waitq.Granted:
@@ -65,16 +73,13 @@ func (s *Weighted) acquireSlow(ctx context.Context, n int64, maxWait time.Durati
 	}
 }
 
-// wait parks until w is decided: by somebody else, or by itself when its
-// context ends or, Unfair, when it was woken and its permits are there. The
+// endWait is for a waiter that was not simply told its outcome: its context has
+// ended, or, Unfair, it may have been woken to see whether its permits are there,
+// and parks again if not. told says whether w was sent a token, and took it. The
 // channel of w is empty on return.
-func (s *Weighted) wait(w *waiter) waitq.Outcome {
+func (s *Weighted) endWait(w *waiter, told bool) waitq.Outcome {
 	ready, done := w.Value.ready, w.Value.done
 	for {
-		told := await(ready, done)
-		if told && !s.unfair {
-			return w.Outcome()
-		}
 		s.lock()
 		owed := 0 // tokens that are sent, or about to be
 		if w.Woken {
@@ -94,6 +99,7 @@ func (s *Weighted) wait(w *waiter) waitq.Outcome {
 			s.grantAndUnlock(new(batch), handOff)
 		default:
 			if !s.takeTurnAndUnlock(w) {
+				told = await(ready, done)
 				continue
 			}
 		}
