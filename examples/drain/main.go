@@ -2,13 +2,17 @@
 // interrupt, it takes no more work, refuses the requests that wait, and lets
 // what runs end, for as long as -deadline says.
 //
-//	go run ./examples/drain &
+//	go build -o /tmp/drain ./examples/drain
+//	/tmp/drain &
 //	curl -X POST --data-binary @FILE --limit-rate 1k http://127.0.0.1:PORT/uploads &
-//	curl -X POST http://127.0.0.1:PORT/jobs?for=5s
+//	curl -X POST 'http://127.0.0.1:PORT/jobs?for=5s'
 //	kill -TERM %1
+//	wait %1; echo $?
 //
 // It exits with status 0 if everything could end, and with status 1 if the
-// deadline cut something off. A second signal ends it at once.
+// deadline cut something off. A second signal ends it at once. (Under go run,
+// SIGTERM ends the go command and not the wait for what runs, and its status
+// is lost.)
 package main
 
 import (
