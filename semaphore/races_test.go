@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -18,12 +19,13 @@ import (
 // one outcome and no permit is lost; a wake-up that is lost hangs the test.
 
 // together calls all at one moment, as far as there are processors, and waits
-// for them.
+// for them. Where there are none free, one goes after the other, in any order.
 func together(fs ...func()) {
 	var wg sync.WaitGroup
 	var missing atomic.Int32
 	missing.Store(int32(len(fs)))
-	for _, f := range fs {
+	for _, i := range rand.Perm(len(fs)) {
+		f := fs[i]
 		wg.Go(func() {
 			missing.Add(-1)
 			for missing.Load() > 0 {
