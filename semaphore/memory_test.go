@@ -10,13 +10,14 @@ import (
 )
 
 // spike has thousands of requests come at once and give up, half of them by
-// their maximum wait and half by their context, and returns how many bytes the
-// semaphore keeps for each of them afterwards. If one stays, it waits all the
-// time, so that the queue is never empty.
+// their maximum wait and half by their context, several times over, and returns
+// how many bytes the semaphore keeps for each of them afterwards. If one stays,
+// it waits all the time, so that the queue is never empty.
 func spike(t *testing.T, stays bool) (kept uint64) {
+	const times = 5
 	crowd := 20_000
 	if raceEnabled {
-		crowd = 5_000
+		crowd = 2_000
 	}
 	synctest.Test(t, func(t *testing.T) {
 		sem := semaphore.NewWeighted(1)
@@ -25,25 +26,31 @@ func spike(t *testing.T, stays bool) (kept uint64) {
 		if stays {
 			last = acquire(t.Context(), sem, 1)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		for i := range crowd / 2 {
-			go sem.AcquireWithin(ctx, 1, time.Duration(1+i%1000))
-			go sem.Acquire(ctx, 1)
+		before := sem.Stats().Waiting
+		for range times {
+			ctx, cancel := context.WithCancel(t.Context())
+			for i := range crowd / 2 {
+				go sem.AcquireWithin(ctx, 1, time.Duration(1+i%1000))
+				go sem.Acquire(ctx, 1)
+			}
+			synctest.Wait()
+			if got := sem.Stats().Waiting; got != before+crowd {
+				t.Errorf("%d wait, want %d", got, before+crowd)
+			}
+			elapse(time.Second)
+			cancel()
+			synctest.Wait()
+			if got := sem.Stats().Waiting; got != before {
+				t.Errorf("%d wait when all have given up, want %d", got, before)
+			}
 		}
-		synctest.Wait()
-		if got := sem.Stats().Waiting; got < crowd {
-			t.Errorf("%d wait, want %d", got, crowd)
-		}
-		elapse(time.Second)
-		cancel()
-		synctest.Wait()
 		with := heapInUse()
 		sem.Close()
 		last.outcome()
 		sem = nil
 		// Whatever the runtime keeps of so many goroutines is in both.
 		if without := heapInUse(); with > without {
-			kept = (with - without) / uint64(crowd)
+			kept = (with - without) / uint64(times*crowd)
 		}
 	})
 	return kept
