@@ -217,7 +217,7 @@ func TestWeightOfACanceledAsyncHeadCountsNoMore(t *testing.T) {
 func TestReleaseWhileQueueingIsNotMissed(t *testing.T) {
 	sem := semaphore.NewWeighted(1)
 	sem.TryAcquire(1)
-	for range rounds(10_000) {
+	for range rounds(100_000) {
 		go sem.Release(1)
 		p := sem.AcquireAsync(context.Background(), 1, semaphore.Forever)
 		<-p.Done() // no other Release will come
@@ -298,17 +298,11 @@ func TestCancellationAndReleaseMeet(t *testing.T) {
 	sem := semaphore.NewWeighted(1)
 	sem.TryAcquire(1)
 	outcomes := make(map[error]int)
-	for range rounds(10_000) {
+	for range rounds(100_000) {
 		ctx, cancel := context.WithCancel(context.Background())
 		p := sem.AcquireAsync(ctx, 1, semaphore.Forever)
-		released := make(chan struct{})
-		go func() {
-			sem.Release(1)
-			close(released)
-		}()
-		cancel()
+		together(cancel, func() { sem.Release(1) })
 		<-p.Done()
-		<-released
 		err := p.Err()
 		outcomes[err]++
 		if err != nil && !sem.TryAcquire(1) {
@@ -530,7 +524,7 @@ func TestEveryAsyncRefusalLeavesTheSemaphoreUsable(t *testing.T) {
 // work overflowed the stack.
 // https://github.com/smallrye/smallrye-fault-tolerance/issues/1099
 func TestChainOfQueuedFuncsDoesNotRecurse(t *testing.T) {
-	calls := rounds(100_000)
+	calls := rounds(1_000_000)
 	sem := semaphore.NewWeighted(1)
 	sem.TryAcquire(1)
 	var deepest, called int // guarded by the permit
@@ -633,7 +627,7 @@ func TestQuickFuncsFillLimitAndQueueExactly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range rounds(1000) {
+	for range rounds(10_000) {
 		finish := make(chan struct{})
 		outcomes := make(chan error, 20)
 		for range 20 {
@@ -693,7 +687,7 @@ func TestStatsFollowAsyncRequests(t *testing.T) {
 func TestDeadlineAndCloseMeet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outcomes := make(map[error]int)
-		for i := range rounds(2000) {
+		for i := range rounds(100_000) {
 			sem := semaphore.NewWeighted(1)
 			sem.TryAcquire(1)
 			p := forms[i%2].ask(t.Context(), sem, 1, time.Second)

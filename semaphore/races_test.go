@@ -150,7 +150,7 @@ func TestCancellationMeetsRelease(t *testing.T) {
 // another processor must not be granted after its context has ended.
 // https://github.com/bufbuild/buf/issues/913
 func TestNoGrantAfterTheContextEnded(t *testing.T) {
-	for range rounds(3000) {
+	for range rounds(10_000) {
 		sem := semaphore.NewWeighted(1)
 		sem.TryAcquire(1)
 		ctx, cancel := context.WithCancel(context.Background())
