@@ -246,7 +246,7 @@ func TestExpiredAsyncCallersLeaveNoPermitBehind(t *testing.T) {
 	// https://github.com/failsafe-lib/failsafe/pull/400
 	cfg := bulkhead.Config{MaxConcurrent: 8, MaxWait: 20 * time.Millisecond}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
-		for range 100 {
+		for range 1000 {
 			leave := make(chan struct{})
 			var running, expired, next []*bulkhead.Future[int]
 			for range 8 {
@@ -288,7 +288,7 @@ func TestOwnTimeoutAroundAPendingPermit(t *testing.T) {
 	cfg := bulkhead.Config{MaxConcurrent: 10, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
 		var callers sync.WaitGroup
-		for i := range 1000 {
+		for i := range 5000 {
 			callers.Go(func() {
 				time.Sleep(time.Duration(i) * time.Millisecond)
 				p := b.AcquireAsync(t.Context())
@@ -310,7 +310,7 @@ func TestOwnTimeoutAroundAPendingPermit(t *testing.T) {
 		}
 		callers.Wait()
 		synctest.Wait()
-		got := told.check(t, 1000, 1000).calls
+		got := told.check(t, 5000, 5000).calls
 		if got[event.KindCanceled] == 0 || got[event.KindFinished] == 0 {
 			t.Errorf("told %v, want some canceled and some finished", got)
 		}
@@ -388,7 +388,7 @@ func TestAsyncQueueBoundIsExact(t *testing.T) {
 	b := bulkhead.MustNew[int](bulkhead.Config{
 		Name: "db", MaxConcurrent: 10, MaxWait: bulkhead.Forever, MaxQueue: 10, Listener: told.listener(),
 	})
-	const rounds = 500
+	const rounds = 2000
 	for range rounds {
 		leave := make(chan struct{})
 		var futures []*bulkhead.Future[int]

@@ -44,7 +44,7 @@ func TestExpiredCallersLeaveNoPermitBehind(t *testing.T) {
 	// https://github.com/failsafe-lib/failsafe/pull/400
 	cfg := bulkhead.Config{MaxConcurrent: 8, MaxWait: 20 * time.Millisecond}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
-		for range 100 {
+		for range 1000 {
 			var running sync.WaitGroup
 			finish := make(chan struct{})
 			for range 8 {
@@ -91,7 +91,7 @@ func TestContendedCallersWithShortDeadlinesLoseNoPermit(t *testing.T) {
 	// https://github.com/encode/httpx/issues/1461
 	cfg := bulkhead.Config{MaxConcurrent: 10, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
-		end := time.Now().Add(2 * time.Second)
+		end := time.Now().Add(5 * time.Second)
 		var calls atomic.Int64
 		var workers sync.WaitGroup
 		for i := range uint64(20) {
@@ -473,7 +473,7 @@ func TestContextThatEndedBeforeTheReleaseNeverGetsThePermit(t *testing.T) {
 	// https://github.com/agronholm/anyio/issues/947
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever}
 	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
-		for range 1000 {
+		for range 10_000 {
 			p := hold(t, b, 1)
 			ctx, cancel := context.WithCancel(t.Context())
 			first, second := make(chan error, 1), make(chan error, 1)
