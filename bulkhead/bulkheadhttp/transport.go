@@ -27,7 +27,8 @@ type TransportOptions struct {
 // A request waits for its permit as the bulkhead says, and no longer than its
 // context allows. If it gets none, no connection is made, its body is closed,
 // and the error is the bulkhead's: a [bulkhead.RejectedError] or a
-// [*bulkhead.CanceledError]. The *url.Error of an [http.Client] wraps it:
+// [*bulkhead.CanceledError], unless a handle or a key has a weight, wait or limit
+// that cannot be. The *url.Error of an [http.Client] wraps it:
 //
 //	resp, err := client.Get(url)
 //	if errors.Is(err, bulkhead.ErrFull) {
