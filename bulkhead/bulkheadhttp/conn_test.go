@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/turnstile-go/turnstile/bulkhead"
 	"github.com/turnstile-go/turnstile/bulkhead/bulkheadhttp"
@@ -81,7 +82,7 @@ func TestConnectionHoldsItsPermitUntilItIsClosed(t *testing.T) {
 	say(t, c, "hello")
 	rig.wantActive(1, "while the connection is open")
 	if err := c.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
 	if rest, err := io.ReadAll(c); string(rest) != "bye\n" || err != nil {
 		t.Errorf("read %q, %v, want bye", rest, err)
@@ -188,6 +189,7 @@ func TestReverseProxyPassesConnectionsOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
 	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: front\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	in := bufio.NewReader(c)
 	resp, err := http.ReadResponse(in, nil)
