@@ -1,6 +1,7 @@
 package bulkhead
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -124,3 +125,7 @@ func (e *CanceledError) Unwrap() []error {
 	}
 	return []error{e.Err, e.cause}
 }
+
+// Timeout reports whether it was a deadline of the context's that ended the
+// wait. It is what os.IsTimeout asks for, and the *url.Error of an http.Client.
+func (e *CanceledError) Timeout() bool { return errors.Is(e.Err, context.DeadlineExceeded) }

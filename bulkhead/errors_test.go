@@ -146,6 +146,9 @@ func TestCanceledError(t *testing.T) {
 					t.Errorf("%q matches %q", err, target)
 				}
 			}
+			if canceled.Timeout() != tt.timeout || os.IsTimeout(err) != tt.timeout {
+				t.Errorf("%q: Timeout = %v, os.IsTimeout = %v, want %v", err, canceled.Timeout(), os.IsTimeout(err), tt.timeout)
+			}
 			if timeout, ok := errors.AsType[net.Error](err); ok != tt.timeout || ok && !timeout.Timeout() {
 				t.Errorf("%q: a net.Error: %v, want %v", err, ok, tt.timeout)
 			}

@@ -68,6 +68,8 @@ func okWith(body io.ReadCloser) tripper {
 func TestRefusedRequestIsNotSentAndItsBodyClosed(t *testing.T) {
 	canceled, cancel := context.WithCancelCause(context.Background())
 	cancel(errBoom)
+	late, stop := context.WithTimeout(context.Background(), 0)
+	defer stop()
 	for _, tc := range []struct {
 		reason  string
 		ctx     context.Context
@@ -82,6 +84,7 @@ func TestRefusedRequestIsNotSentAndItsBodyClosed(t *testing.T) {
 		{"closed", context.Background(), func(b *bulkhead.Bulkhead[int]) bulkhead.Any { b.Close(); return b }, bulkhead.ErrClosed, false, event.Closed},
 		{"canceled from the start", canceled, func(b *bulkhead.Bulkhead[int]) bulkhead.Any { return b }, context.Canceled, false, 0},
 		{"its cause", canceled, func(b *bulkhead.Bulkhead[int]) bulkhead.Any { return b }, errBoom, false, 0},
+		{"too late from the start", late, func(b *bulkhead.Bulkhead[int]) bulkhead.Any { return b }, context.DeadlineExceeded, true, 0},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
