@@ -6,6 +6,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
 
 	"github.com/turnstile-go/turnstile/bulkhead"
 	"github.com/turnstile-go/turnstile/bulkhead/bulkheadhttp"
@@ -122,4 +125,45 @@ func ExampleTransportOptions_untilHeaders() {
 	// 200 OK in flight: 0
 	// 200 OK in flight: 0
 	// 200 OK in flight: 0
+}
+
+// A reverse proxy that has no room for a request answers as a guarded handler
+// would. By default it answers with 502, which blames the backend.
+func ExampleNewTransport_reverseProxy() {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "from the backend")
+	}))
+	defer backend.Close()
+	target, err := url.Parse(backend.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	b := bulkhead.MustNew[any](bulkhead.Config{Name: "backend", MaxConcurrent: 1})
+	proxy := &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport: bulkheadhttp.NewTransport(b, nil, bulkheadhttp.TransportOptions{}),
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			status := http.StatusBadGateway
+			if errors.Is(err, bulkhead.ErrFull) {
+				status = http.StatusServiceUnavailable
+				w.Header().Set("Retry-After", "1")
+			}
+			http.Error(w, http.StatusText(status), status)
+		},
+	}
+	get := func() {
+		w := httptest.NewRecorder()
+		proxy.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		fmt.Println(w.Code, strings.TrimSpace(w.Body.String()))
+	}
+
+	get()
+	busy, _ := b.TryAcquire() // another request is on its way
+	get()
+	busy.Release()
+	// Output:
+	// 200 from the backend
+	// 503 Service Unavailable
 }
