@@ -423,3 +423,65 @@ func TestPermitIsBackWhenRecvMsgReturns(t *testing.T) {
 		s.wantEnd(t, "released")
 	}
 }
+
+// A listener may use the stream whose end it hears of. It gets what anybody gets
+// after the end, and waits for nobody, itself least of all.
+func TestListenerUsesTheStreamThatHasEnded(t *testing.T) {
+	for reason, tc := range map[string]struct {
+		handler func(context.Context) error
+		end     func(*site, grpc.ClientStream, context.CancelFunc)
+		want    string
+	}{
+		"RecvMsg": {
+			func(context.Context) error { return nil },
+			func(_ *site, stream grpc.ClientStream, _ context.CancelFunc) { stream.RecvMsg(new(text)) },
+			"ok",
+		},
+		"SendMsg": {
+			untilDone,
+			func(_ *site, stream grpc.ClientStream, _ context.CancelFunc) { stream.SendMsg("nonsense") },
+			"failed",
+		},
+		"the context": {
+			untilDone,
+			func(_ *site, _ grpc.ClientStream, cancel context.CancelFunc) { cancel() },
+			"released",
+		},
+		"the connection": {
+			untilDone,
+			func(s *site, _ grpc.ClientStream, _ context.CancelFunc) { s.conn.Close() },
+			"failed",
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			opened := make(chan grpc.ClientStream, 1)
+			used := make(chan error, 1)
+			use := sync.OnceFunc(func() {
+				stream := <-opened
+				stream.Header()
+				stream.SendMsg(new(text))
+				stream.CloseSend()
+				used <- stream.RecvMsg(new(text))
+			})
+			s := newSite(t, answering(tc.handler), siteConfig{client: bulkhead.Config{Listener: event.Listener{
+				Finished: func(context.Context, event.Finished) { use() },
+				Released: func(context.Context, event.Released) { use() },
+			}}})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			stream, err := s.open(ctx, kinds[both])
+			if err != nil {
+				t.Fatal(err)
+			}
+			opened <- stream
+			go tc.end(s, stream, cancel)
+			if err := receive(t, "the listener to have used the stream", used); err == nil {
+				t.Error("RecvMsg after the end: got nil, want an error")
+			}
+			s.client.wantEnd(t, tc.want)
+			s.client.wantRest(t, 1)
+		})
+	}
+}
+
+func untilDone(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
