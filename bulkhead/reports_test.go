@@ -98,7 +98,8 @@ func TestContendedCallersWithShortDeadlinesLoseNoPermit(t *testing.T) {
 			random := rand.New(rand.NewPCG(i, 1))
 			workers.Go(func() {
 				for time.Now().Before(end) {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.Int64N(int64(3*time.Millisecond))))
+					// So that deadlines and releases meet, at one instant.
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(13))*250*time.Microsecond)
 					calls.Add(1)
 					b.Execute(ctx, func(context.Context) (int, error) {
 						time.Sleep(time.Millisecond)

@@ -129,9 +129,14 @@ func TestChurnOfShortDeadlinesLosesNoPermit(t *testing.T) {
 		for worker := range 20 {
 			r := rand.New(rand.NewPCG(uint64(worker), 0))
 			wg.Go(func() {
-				for range rounds(500) {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(r.IntN(3000))*time.Microsecond)
-					if sem.AcquireAsync(ctx, 1, semaphore.Forever).Wait(t.Context()) == nil {
+				for i := range rounds(500) {
+					// So that deadlines and releases meet, at one instant.
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(r.IntN(13))*250*time.Microsecond)
+					request, waiting := ctx, t.Context()
+					if i%2 == 0 { // and who waits withdraws it
+						request, waiting = waiting, request
+					}
+					if sem.AcquireAsync(request, 1, semaphore.Forever).Wait(waiting) == nil {
 						time.Sleep(time.Millisecond)
 						sem.Release(1)
 						mu.Lock()

@@ -289,7 +289,8 @@ func TestChurnOfDeadlinesLosesNoPermit(t *testing.T) {
 			calls = append(calls, begin(func() error {
 				rng := rand.New(rand.NewPCG(9, id))
 				for range rounds(300) {
-					patience := time.Duration(rng.IntN(3000)) * time.Microsecond
+					// So that deadlines and releases meet, at one instant.
+					patience := time.Duration(rng.IntN(13)) * 250 * time.Microsecond
 					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					maxWait := semaphore.Forever
 					if rng.IntN(2) == 0 {
