@@ -66,9 +66,9 @@ func StreamClientInterceptor(b bulkhead.Any, opts Options) grpc.StreamClientInte
 		case permit == nil: // the stream is skipped
 			return streamer(ctx, desc, cc, method, callOpts...)
 		}
-		s := &clientStream{ctx: ctx, permit: permit, oneReply: !desc.ServerStreams}
+		s := &clientStream{ctx: ctx, conn: cc, permit: permit, oneReply: !desc.ServerStreams}
 		return s.open(func() (grpc.ClientStream, error) {
-			return streamer(ctx, desc, cc, method, append(slices.Clip(callOpts), s.untilClosed(cc))...)
+			return streamer(ctx, desc, cc, method, append(slices.Clip(callOpts), s.untilClosed())...)
 		})
 	}
 }

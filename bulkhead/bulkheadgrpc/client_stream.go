@@ -6,8 +6,10 @@ import (
 	"sync/atomic"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/turnstile-go/turnstile/bulkhead"
 )
@@ -23,14 +25,16 @@ type clientStream struct {
 	grpc.ClientStream
 
 	ctx      context.Context // the call's
+	conn     *grpc.ClientConn
 	permit   *bulkhead.Permit
 	oneReply bool // the server sends one message, after which nothing comes
 
 	// unwatch ends the watch on ctx. It is set before watch looks at ended, and
 	// end sets ended before it looks at unwatch: one sees the other, so nothing
-	// stays behind in ctx.
-	unwatch atomic.Pointer[func() bool]
-	ended   atomic.Bool
+	// stays behind in ctx. So it is with unfollow and conn.
+	unwatch  atomic.Pointer[func() bool]
+	unfollow atomic.Pointer[context.CancelFunc]
+	ended    atomic.Bool
 }
 
 // open opens the stream by start, and returns s unless that fails.
@@ -75,10 +79,14 @@ func (s *clientStream) SendMsg(m any) error {
 	return err
 }
 
-// Header waits for the server's headers. An error ends the stream.
+// Header waits for the server's headers. An error ends the stream. Without
+// either, gRPC has finished it, and RecvMsg knows why.
 func (s *clientStream) Header() (metadata.MD, error) {
 	md, err := s.ClientStream.Header()
 	s.endIfBroken(err)
+	if md == nil && err == nil && s.conn != nil {
+		go s.follow(status.Error(codes.Canceled, "the connection is closed"))
+	}
 	return md, err
 }
 
@@ -100,14 +108,37 @@ func (s *clientStream) watch() {
 	}
 }
 
-// untilClosed returns a call option by which the end of cc ends the stream. gRPC
-// then finishes what is open, whoever uses it, and no interceptor can try again.
-func (s *clientStream) untilClosed(cc *grpc.ClientConn) grpc.CallOption {
+// untilClosed returns a call option by which the end of the connection ends the
+// stream. gRPC then finishes what is open, whoever uses it, and no interceptor
+// can try again.
+//
+// What a timeout has ended before, be it of the service config or of an
+// interceptor further in, gRPC does not finish again. If nobody receives, and so
+// learns of it, the connection is all that is left to end the stream.
+func (s *clientStream) untilClosed() grpc.CallOption {
 	return grpc.OnFinish(func(err error) {
-		if cc.GetState() == connectivity.Shutdown {
-			go aside(func() { s.end(err) }) // not on gRPC's goroutine, as a listener may block
+		code := status.Code(err)
+		if code == codes.Canceled || code == codes.DeadlineExceeded || s.conn.GetState() == connectivity.Shutdown {
+			go s.follow(err) // not on gRPC's goroutine, as a listener may block
 		}
 	})
+}
+
+// follow ends the stream with err when the connection is closed, if it has not
+// ended until then.
+func (s *clientStream) follow(err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if !s.unfollow.CompareAndSwap(nil, &cancel) {
+		return // it is followed already
+	}
+	for state := s.conn.GetState(); !s.ended.Load(); state = s.conn.GetState() {
+		if state == connectivity.Shutdown {
+			aside(func() { s.end(err) })
+			return
+		}
+		s.conn.WaitForStateChange(ctx, state)
+	}
 }
 
 // end gives the permit back, unless it is, and leaves nothing behind in ctx.
@@ -116,6 +147,9 @@ func (s *clientStream) end(err error) {
 	s.ended.Store(true)
 	if unwatch := s.unwatch.Load(); unwatch != nil {
 		(*unwatch)()
+	}
+	if unfollow := s.unfollow.Load(); unfollow != nil {
+		(*unfollow)()
 	}
 	s.permit.Complete(outcome(s.ctx, err))
 }

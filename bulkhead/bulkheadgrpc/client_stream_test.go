@@ -305,6 +305,76 @@ func TestStreamThatEndsWhileItOpensLeavesNothingInItsContext(t *testing.T) {
 	s.wantRest(t, 1)
 }
 
+// Closing the connection is one of the ways that gRPC gives to be done with a
+// stream, also with one that it has finished before without anybody receiving.
+func TestConnectionClosesWhatNobodyReceivedTheEndOf(t *testing.T) {
+	for reason, tc := range map[string]struct {
+		handler func(context.Context) error
+		config  string
+		use     func(*testing.T, *site, grpc.ClientStream)
+	}{
+		"a timeout of the service config": {
+			untilDone, `{"methodConfig": [{"name": [{}], "timeout": "0.01s"}]}`,
+			func(*testing.T, *site, grpc.ClientStream) {},
+		},
+		"no headers": {
+			func(context.Context) error { return errBoom }, `{}`,
+			func(t *testing.T, _ *site, stream grpc.ClientStream) {
+				for range 2 {
+					if md, err := stream.Header(); md != nil || err != nil {
+						t.Errorf("Header = %v, %v, want neither", md, err)
+					}
+				}
+			},
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			finished := make(chan error, 1)
+			s := newSite(t, answering(tc.handler), siteConfig{grpcClient: []grpc.DialOption{
+				grpc.WithDefaultServiceConfig(tc.config),
+				grpc.WithDefaultCallOptions(grpc.OnFinish(func(err error) { finished <- err })),
+			}})
+			stream, err := s.open(context.Background(), kinds[both])
+			if err != nil {
+				t.Fatal(err)
+			}
+			tc.use(t, s, stream)
+			if err := receive(t, "gRPC to finish the stream", finished); err == nil {
+				t.Error("gRPC finished the stream without an error")
+			}
+			s.client.wantActive(t, 1)
+			s.conn.Close()
+			s.client.wantEnd(t, "failed")
+			s.client.wantRest(t, 1)
+		})
+	}
+}
+
+// What follows the connection is gone when the stream has ended.
+func TestEndedStreamDoesNotFollowItsConnection(t *testing.T) {
+	const streams = 20
+	wide := bulkhead.Config{MaxConcurrent: streams}
+	s := newSite(t, answering(func(context.Context) error { return errBoom }), siteConfig{client: wide, server: wide})
+	wantCode(t, "a first call", readAll(t.Context(), s), codes.Unknown) // its goroutines stay
+	before := runtime.NumGoroutine()
+	var opened []grpc.ClientStream
+	for range streams {
+		stream, err := s.open(context.Background(), kinds[both])
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream.Header()
+		opened = append(opened, stream)
+	}
+	await(t, "streams to follow the connection", func() bool { return runtime.NumGoroutine() >= before+streams })
+	for _, stream := range opened {
+		wantCode(t, "RecvMsg", stream.RecvMsg(new(text)), codes.Unknown)
+		stream.Header() // that again changes nothing
+	}
+	await(t, "them to stop", func() bool { return runtime.NumGoroutine() <= before })
+	s.client.wantRest(t, streams+1)
+}
+
 // The caller's options may be a part of a longer slice, and in use elsewhere.
 func TestCallOptionsOfTheCallerAreNotOverwritten(t *testing.T) {
 	s := newSide("client", bulkhead.Config{})
