@@ -54,9 +54,9 @@ func RemoteRejection(err error) (bulkhead.RejectedError, bool) {
 
 // StatusError returns err with the status that an interceptor gives it, if it is
 // or wraps a [bulkhead.RejectedError] or a [*bulkhead.CanceledError], and has no
-// status yet; the text is err's. Other errors, and nil, are returned as they
-// are. It is for a handler that calls a bulkhead itself, whose errors would else
-// reach the client as Unknown:
+// status yet; the text is err's, as UTF-8. Other errors, and nil, are returned
+// as they are. It is for a handler that calls a bulkhead itself, whose errors
+// would else reach the client as Unknown:
 //
 //	user, err := bulkhead.Do(ctx, database, load)
 //	if err != nil {
@@ -124,17 +124,21 @@ func (last *refusals) of(err error) error {
 }
 
 func rejection(rejected bulkhead.RejectedError, text string) *status.Status {
-	st := status.New(codes.ResourceExhausted, text)
+	st := status.New(codes.ResourceExhausted, valid(text))
 	detailed, err := st.WithDetails(&errdetails.ErrorInfo{
 		Reason:   strings.ToUpper(rejected.Reason.String()),
 		Domain:   Domain,
-		Metadata: map[string]string{nameKey: strings.ToValidUTF8(rejected.Name, "\uFFFD")},
+		Metadata: map[string]string{nameKey: valid(rejected.Name)},
 	})
 	if err != nil {
 		return st // cannot be, as all of its strings are valid
 	}
 	return detailed
 }
+
+// valid returns s as UTF-8, which strings in a message must be: a server sends
+// no details at all if it cannot encode one of them, or the text.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // reasonOf is the reason with this name in an ErrorInfo, or 0.
 func reasonOf(name string) event.Reason {

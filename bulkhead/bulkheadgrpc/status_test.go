@@ -110,6 +110,23 @@ func TestRemoteRejectionReadsNothingElse(t *testing.T) {
 	}
 }
 
+// A text that cannot be sent must not keep the details from being sent.
+func TestTextThatIsNotUTF8(t *testing.T) {
+	full := bulkhead.RejectedError{Name: "database", Reason: event.Full}
+	s := newSite(t, answering(func(context.Context) error {
+		return bulkheadgrpc.StatusError(fmt.Errorf("load caf\xe9: %w", full))
+	}), siteConfig{})
+	for form, call := range callers {
+		err := call(t.Context(), s)
+		if got, ok := bulkheadgrpc.RemoteRejection(err); !ok || got.Name != "database" || got.Reason != event.Full {
+			t.Errorf("%s: RemoteRejection(%v) = %+v, %v, want that of the database", form, err, got, ok)
+		}
+		if got, want := status.Convert(err).Message(), "load caf\uFFFD: "+full.Error(); got != want {
+			t.Errorf("%s: the message is %q, want %q", form, got, want)
+		}
+	}
+}
+
 // Strings in a message must be UTF-8, or it cannot be sent.
 func TestNameThatIsNotUTF8(t *testing.T) {
 	b := bulkhead.MustNew[any](bulkhead.Config{Name: "caf\xe9", MaxConcurrent: 1})
