@@ -2,6 +2,7 @@ package bulkheadgrpc
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/turnstile-go/turnstile/bulkhead"
 )
@@ -30,7 +31,8 @@ type guard struct {
 
 // newGuard returns the guard of the interceptor that constructor makes.
 func newGuard(constructor string, b bulkhead.Any, opts Options) *guard {
-	if b == nil {
+	// In a variable that is yet to be set, a nil *Bulkhead is not a nil Any.
+	if v := reflect.ValueOf(b); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		panic("bulkheadgrpc: " + constructor + " with a nil bulkhead")
 	}
 	return &guard{bulkhead: b, opts: opts}

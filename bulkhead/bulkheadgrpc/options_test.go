@@ -118,20 +118,18 @@ func TestHandleWeighs(t *testing.T) {
 }
 
 func TestNilBulkheadPanics(t *testing.T) {
-	for name, construct := range map[string]func(){
-		"UnaryServerInterceptor":  func() { bulkheadgrpc.UnaryServerInterceptor(nil, bulkheadgrpc.Options{}) },
-		"StreamServerInterceptor": func() { bulkheadgrpc.StreamServerInterceptor(nil, bulkheadgrpc.Options{}) },
-		"UnaryClientInterceptor":  func() { bulkheadgrpc.UnaryClientInterceptor(nil, bulkheadgrpc.Options{}) },
-		"StreamClientInterceptor": func() { bulkheadgrpc.StreamClientInterceptor(nil, bulkheadgrpc.Options{}) },
-	} {
-		func() {
-			defer func() {
-				if got, want := recover(), "bulkheadgrpc: "+name+" with a nil bulkhead"; got != want {
-					t.Errorf("%s: panic %v, want %s", name, got, want)
-				}
-			}()
-			construct()
-		}()
+	var unset *bulkhead.Bulkhead[any]
+	for reason, b := range map[string]bulkhead.Any{"nothing": nil, "a bulkhead that is yet to be made": unset} {
+		for name, construct := range map[string]func(){
+			"UnaryServerInterceptor":  func() { bulkheadgrpc.UnaryServerInterceptor(b, bulkheadgrpc.Options{}) },
+			"StreamServerInterceptor": func() { bulkheadgrpc.StreamServerInterceptor(b, bulkheadgrpc.Options{}) },
+			"UnaryClientInterceptor":  func() { bulkheadgrpc.UnaryClientInterceptor(b, bulkheadgrpc.Options{}) },
+			"StreamClientInterceptor": func() { bulkheadgrpc.StreamClientInterceptor(b, bulkheadgrpc.Options{}) },
+		} {
+			if got, want := panicOf(construct), "bulkheadgrpc: "+name+" with a nil bulkhead"; got != want {
+				t.Errorf("%s of %s: panic %v, want %s", name, reason, got, want)
+			}
+		}
 	}
 }
 
