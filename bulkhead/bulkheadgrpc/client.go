@@ -59,6 +59,7 @@ func UnaryClientInterceptor(b bulkhead.Any, opts Options) grpc.UnaryClientInterc
 func StreamClientInterceptor(b bulkhead.Any, opts Options) grpc.StreamClientInterceptor {
 	g := newGuard("StreamClientInterceptor", b, opts)
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, callOpts ...grpc.CallOption) (grpc.ClientStream, error) {
+		oneReply := !desc.ServerStreams // if desc is nil, there is no permit yet to lose
 		permit, err := g.acquire(ctx, method, nil)
 		switch {
 		case err != nil:
@@ -66,7 +67,7 @@ func StreamClientInterceptor(b bulkhead.Any, opts Options) grpc.StreamClientInte
 		case permit == nil: // the stream is skipped
 			return streamer(ctx, desc, cc, method, callOpts...)
 		}
-		s := &clientStream{ctx: ctx, conn: cc, permit: permit, oneReply: !desc.ServerStreams}
+		s := &clientStream{ctx: ctx, conn: cc, permit: permit, oneReply: oneReply}
 		return s.open(func() (grpc.ClientStream, error) {
 			return streamer(ctx, desc, cc, method, append(slices.Clip(callOpts), s.untilClosed())...)
 		})

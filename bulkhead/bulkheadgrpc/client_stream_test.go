@@ -168,6 +168,15 @@ func TestPanicWhileOpeningAStreamFreesThePermit(t *testing.T) {
 	}
 }
 
+func TestStreamWithoutADescriptionCostsNoPermit(t *testing.T) {
+	s := newSide("client", bulkhead.Config{})
+	intercept := bulkheadgrpc.StreamClientInterceptor(s, bulkheadgrpc.Options{})
+	if panicOf(func() { intercept(t.Context(), nil, nil, unaryMethod, always(&fakeStream{}, nil)) }) == nil {
+		t.Error("no panic, want one")
+	}
+	s.wantRest(t, 0)
+}
+
 // A listener's panic goes to whoever ended the stream, and costs no permit. When
 // that is nobody's call, it must not end the process.
 func TestListenersPanicAtTheEndOfAStream(t *testing.T) {
