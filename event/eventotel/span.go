@@ -2,6 +2,7 @@ package eventotel
 
 import (
 	"context"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -22,20 +23,23 @@ const (
 // turnstile.bulkhead.canceled. Each says the bulkhead's name, the call's weight
 // and how long it waited. TryAcquire has no context and leaves none.
 //
+// A name that is not valid UTF-8 is made so, since an exporter that cannot encode
+// it may lose the whole batch.
+//
 // It keeps nothing, so one may listen to any number of bulkheads.
 func SpanEvents() event.Listener {
 	return event.Listener{
 		Permitted: func(ctx context.Context, e event.Permitted) {
 			if span := trace.SpanFromContext(ctx); e.Waited > 0 && span.IsRecording() {
 				span.AddEvent("turnstile.bulkhead.permitted", trace.WithAttributes(
-					nameKey.String(e.Name), weightKey.Int64(e.Weight), waitKey.Float64(e.Waited.Seconds()),
+					nameOf(e.Name), weightKey.Int64(e.Weight), waitKey.Float64(e.Waited.Seconds()),
 				))
 			}
 		},
 		Rejected: func(ctx context.Context, e event.Rejected) {
 			if span := trace.SpanFromContext(ctx); span.IsRecording() {
 				span.AddEvent("turnstile.bulkhead.rejected", trace.WithAttributes(
-					nameKey.String(e.Name), weightKey.Int64(e.Weight), waitKey.Float64(e.Waited.Seconds()),
+					nameOf(e.Name), weightKey.Int64(e.Weight), waitKey.Float64(e.Waited.Seconds()),
 					reasonKey.String(e.Reason.String()), limitKey.Int64(e.MaxConcurrent),
 				))
 			}
@@ -43,9 +47,14 @@ func SpanEvents() event.Listener {
 		Canceled: func(ctx context.Context, e event.Canceled) {
 			if span := trace.SpanFromContext(ctx); span.IsRecording() {
 				span.AddEvent("turnstile.bulkhead.canceled", trace.WithAttributes(
-					nameKey.String(e.Name), weightKey.Int64(e.Weight), waitKey.Float64(e.Waited.Seconds()),
+					nameOf(e.Name), weightKey.Int64(e.Weight), waitKey.Float64(e.Waited.Seconds()),
 				))
 			}
 		},
 	}
+}
+
+// nameOf returns the attribute for a bulkhead's name.
+func nameOf(name string) attribute.KeyValue {
+	return nameKey.String(strings.ToValidUTF8(name, "\uFFFD"))
 }

@@ -127,6 +127,31 @@ func TestSpanEvents(t *testing.T) {
 	})
 }
 
+func TestSpanEventsOfANameThatIsNotUTF8(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bulkhead.MustNew[int](bulkhead.Config{
+			Name: "caf\xe9", MaxConcurrent: 1, MaxWait: time.Minute, Listener: eventotel.SpanEvents(),
+		})
+		got := trace(t, func(ctx context.Context) {
+			p, _ := b.TryAcquire()
+			b.Waiting(0).Run(ctx, nop) // rejected
+			short, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			b.Run(short, nop) // canceled
+			time.AfterFunc(time.Second, p.Release)
+			b.Run(ctx, nop) // permitted
+		})
+		if len(got) != 3 {
+			t.Fatalf("%d events, want 3: %v", len(got), got)
+		}
+		for _, e := range got {
+			if name := e.Attributes["turnstile.bulkhead.name"]; name != "caf\uFFFD" {
+				t.Errorf("%s of the bulkhead %q, want %q", e.Name, name, "caf\uFFFD")
+			}
+		}
+	})
+}
+
 // A call without a span, or with one that is not recorded, costs next to
 // nothing.
 func TestSpanEventsWithoutASpan(t *testing.T) {
