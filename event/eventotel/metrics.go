@@ -110,9 +110,9 @@ func (in *instruments) histogram(name, description string) metric.Float64Histogr
 
 // observe is called for each collection.
 func (m *Metrics) observe(_ context.Context, o metric.Observer) error {
-	for _, b := range m.watched.Bulkheads() {
+	for name, b := range m.watched.Bulkheads() {
 		s := b.Stats()
-		of := metric.WithAttributeSet(attribute.NewSet(nameKey.String(s.Name)))
+		of := metric.WithAttributeSet(attribute.NewSet(nameKey.String(name)))
 		o.ObserveInt64(m.limit, s.MaxConcurrent, of)
 		o.ObserveInt64(m.usage, s.Active, of)
 		o.ObserveInt64(m.waiting, int64(s.Waiting), of)

@@ -36,6 +36,32 @@ func TestNamesAreTakenOnce(t *testing.T) {
 	check(t, reader, "after what was refused", untouched())
 }
 
+// renamed is a bulkhead under a name of its own.
+type renamed struct {
+	bulkhead.Any
+	name string
+}
+
+func (r renamed) Name() string { return r.name }
+
+// Two of those may be the same within. Each has its own numbers all the same.
+func TestWatchGoesByTheNameThatABulkheadSays(t *testing.T) {
+	m, reader := newMetrics(t)
+	db := bulkhead.MustNew[int](bulkhead.Config{Name: "d\xffb", MaxConcurrent: 7})
+	for _, name := range []string{"reads", "writes"} {
+		if err := m.Watch(renamed{db, name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db.Run(t.Context(), nop)
+	got := values(t, reader)
+	for _, name := range []string{"reads", "writes"} {
+		if limit, calls := got["limit{"+name+"}"], got["permitted{"+name+"}"]; limit != 7 || calls != 1 {
+			t.Errorf("%s: limit %v, %v calls, want 7 and 1", name, limit, calls)
+		}
+	}
+}
+
 func TestUnwatch(t *testing.T) {
 	m, reader := newMetrics(t)
 	ctx := t.Context()

@@ -119,10 +119,10 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, v := range m.vecs() {
 		v.Collect(ch)
 	}
-	for _, b := range m.watched.Bulkheads() {
+	for name, b := range m.watched.Bulkheads() {
 		s := b.Stats()
 		gauge := func(d *prometheus.Desc, v int64) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), s.Name)
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), name)
 		}
 		gauge(m.limit, s.MaxConcurrent)
 		gauge(m.active, s.Active)

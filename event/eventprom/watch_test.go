@@ -77,6 +77,34 @@ func TestWatchTakesAnyLabel(t *testing.T) {
 	}
 }
 
+// renamed is a bulkhead under a name of its own.
+type renamed struct {
+	bulkhead.Any
+	name string
+}
+
+func (r renamed) Name() string { return r.name }
+
+// Two of those may be the same within. Each label must be its own all the same,
+// or there is no scrape at all.
+func TestWatchGoesByTheNameThatABulkheadSays(t *testing.T) {
+	m := eventprom.New(eventprom.Options{})
+	url := serve(t, m)
+	db := bulkhead.MustNew[int](bulkhead.Config{Name: "d\xffb", MaxConcurrent: 7})
+	for _, name := range []string{"reads", "writes"} {
+		if err := m.Watch(renamed{db, name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db.Run(t.Context(), nop)
+	got := samples(t, url)
+	for _, name := range []string{"reads", "writes"} {
+		if limit, calls := got["limit_permits{"+name+"}"], got["permitted_calls_total{"+name+"}"]; limit != 7 || calls != 1 {
+			t.Errorf("%s: limit %v, %v calls, want 7 and 1", name, limit, calls)
+		}
+	}
+}
+
 func TestUnwatch(t *testing.T) {
 	m := eventprom.New(eventprom.Options{})
 	url := serve(t, m)

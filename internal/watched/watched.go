@@ -18,16 +18,20 @@ import (
 type Set struct {
 	exporter string
 
-	// mu guards byName and every entry in it. It is a leaf: no bulkhead is
-	// called under it.
+	// mu guards byName. It is a leaf: no bulkhead is called under it.
 	mu     sync.Mutex
 	byName map[string]*entry
 }
 
 // entry is what takes a name.
 type entry struct {
-	bulkhead    bulkhead.Any // nil for a listener alone
-	unsubscribe func()       // nil until there is something to call
+	bulkhead bulkhead.Any // nil for a listener alone
+
+	// mu is held while the listener is subscribed and while it is unsubscribed,
+	// and an entry has its name all the while: if an Unwatch did not wait for the
+	// Watch that it meets, a next Watch could subscribe a second listener.
+	mu          sync.Mutex
+	unsubscribe func() // nil for a listener alone
 }
 
 // New returns an empty set. The exporter is the package that its errors name.
@@ -44,17 +48,12 @@ func (s *Set) Watch(b bulkhead.Any, listener func(name string) event.Listener) e
 	}
 	name := b.Name()
 	e := &entry{bulkhead: b}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if err := s.take(name, e); err != nil {
 		return err
 	}
-	unsubscribe := b.Subscribe(listener(name))
-	s.mu.Lock()
-	e.unsubscribe = unsubscribe
-	entered := s.byName[name] == e
-	s.mu.Unlock()
-	if !entered { // an Unwatch came in between, and found nothing to call
-		unsubscribe()
-	}
+	e.unsubscribe = b.Subscribe(listener(name))
 	return nil
 }
 
@@ -80,25 +79,35 @@ func (s *Set) take(name string, e *entry) error {
 // If that is a bulkhead, the listener is unsubscribed.
 func (s *Set) Unwatch(name string) bool {
 	s.mu.Lock()
-	e, ok := s.byName[name]
-	delete(s.byName, name)
-	unsubscribe := func() {}
-	if ok && e.unsubscribe != nil {
-		unsubscribe = e.unsubscribe
-	}
+	e := s.byName[name]
 	s.mu.Unlock()
-	unsubscribe()
-	return ok
-}
-
-// Bulkheads returns those watched at this moment, in no order.
-func (s *Set) Bulkheads() []bulkhead.Any {
+	if e == nil {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.unsubscribe != nil {
+		e.unsubscribe()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]bulkhead.Any, 0, len(s.byName))
-	for _, e := range s.byName {
+	if s.byName[name] != e {
+		return false // another Unwatch was first
+	}
+	delete(s.byName, name)
+	return true
+}
+
+// Bulkheads returns those watched at this moment by the names they entered with,
+// which is what tells them apart: what embeds a bulkhead may have a name of its
+// own.
+func (s *Set) Bulkheads() map[string]bulkhead.Any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make(map[string]bulkhead.Any, len(s.byName))
+	for name, e := range s.byName {
 		if e.bulkhead != nil {
-			all = append(all, e.bulkhead)
+			all[name] = e.bulkhead
 		}
 	}
 	return all

@@ -3,8 +3,8 @@ package watched_test
 import (
 	"context"
 	"runtime"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/turnstile-go/turnstile/bulkhead"
@@ -64,8 +64,8 @@ func TestWatchRefuses(t *testing.T) {
 			t.Errorf("Take(%q) = %v, want %s", name, err, want)
 		}
 	}
-	if got := s.Bulkheads(); !slices.Equal(got, []bulkhead.Any{first}) {
-		t.Errorf("%d bulkheads are watched, want the first one alone", len(got))
+	if got := s.Bulkheads(); len(got) != 1 || got["db"] != first {
+		t.Errorf("watched are %v, want the first one alone", got)
 	}
 	first.Run(t.Context(), nop)
 	if got := counters.Snapshot().Permitted.Calls; got != 1 {
@@ -107,15 +107,16 @@ func TestUnwatchMeetsWatch(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	var both sync.WaitGroup
 	for range 300 {
 		// In the middle of Watch, and at any time.
 		if err := s.Watch(b, func(name string) event.Listener {
-			s.Unwatch(name)
+			both.Go(func() { s.Unwatch(name) })
 			return counters.Listener()
 		}); err != nil {
 			t.Error(err)
 		}
-		var both sync.WaitGroup
+		both.Wait()
 		both.Go(watch)
 		both.Go(func() {
 			for range 3 {
@@ -135,5 +136,37 @@ func TestUnwatchMeetsWatch(t *testing.T) {
 	b.Run(t.Context(), nop)
 	if got := counters.Snapshot().Permitted.Calls; got != 1 {
 		t.Errorf("a call was told %d times, want once", got)
+	}
+}
+
+// calledMeanwhile is a bulkhead that is called while somebody subscribes to it.
+type calledMeanwhile struct {
+	*bulkhead.Bulkhead[int]
+	calls int64
+}
+
+func (b *calledMeanwhile) Subscribe(l event.Listener) func() {
+	unsubscribe := b.Bulkhead.Subscribe(l)
+	b.Run(context.Background(), nop)
+	atomic.AddInt64(&b.calls, 1)
+	return unsubscribe
+}
+
+// However Watch and Unwatch meet, nobody who watches hears of a call together
+// with somebody who does no longer.
+func TestNoCallIsToldTwice(t *testing.T) {
+	s, counters, b := watched.New("exporter"), event.NewCounters(), &calledMeanwhile{Bulkhead: named("db")}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 2000 {
+				s.Watch(b, permitted(counters))
+				s.Unwatch("db")
+			}
+		})
+	}
+	all.Wait()
+	if got := counters.Snapshot().Permitted.Calls; got > b.calls {
+		t.Errorf("%d calls were told %d times", b.calls, got)
 	}
 }
