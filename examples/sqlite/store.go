@@ -137,11 +137,20 @@ func (s *store) history(ctx context.Context, id int64) iter.Seq2[entry, error] {
 // commit, is one function given to Run. What it does with the transaction is in
 // functions that get it, and not the store, whose methods would ask for another
 // permit.
+//
+// When ctx ends, database/sql rolls back on a goroutine of its own, and Rollback
+// here does not wait for it. So the transaction would still be there while the
+// next one has its permit. Close of a connection that was taken by hand does wait.
 func (s *store) transfer(ctx context.Context, source, target, amount int64) error {
 	return s.writes.Run(ctx, func(ctx context.Context) error {
 		s.writing.Enter()
 		defer s.writing.Leave()
-		tx, err := s.db.BeginTx(ctx, nil)
+		conn, err := s.db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		tx, err := conn.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/turnstile-go/turnstile/bulkhead"
 	"github.com/turnstile-go/turnstile/event"
@@ -103,6 +104,24 @@ func TestTransferThatFailsMovesNothing(t *testing.T) {
 	}
 	if got := writes.Snapshot(); got.Finished[event.Failed].Calls != 3 || got.Canceled.Calls != 1 {
 		t.Errorf("counted %+v, want 3 that failed and 1 canceled", got)
+	}
+}
+
+// Canceled at any moment, a transfer is over when its permit is back, and has
+// moved all of the money or nothing.
+func TestCanceledTransferIsOverWithItsPermit(t *testing.T) {
+	s, _, _ := newStore(t)
+	for i := range 500 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Microsecond)
+		s.transfer(ctx, 1, 2, 1)
+		wantInUse(t, s, 0)
+		cancel()
+		if t.Failed() {
+			return
+		}
+	}
+	if total, err := s.total(t.Context()); total != 10*1000 || err != nil {
+		t.Errorf("there is %d in all, %v, want 10000", total, err)
 	}
 }
 
