@@ -513,27 +513,33 @@ func TestCancelingARunningCallAndAQueuedOneTogether(t *testing.T) {
 	// https://github.com/sindresorhus/p-queue/issues/168
 	// https://github.com/connor4312/cockatiel/issues/112
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever, MaxQueue: 2}
-	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
-		ctx, cancel := context.WithCancel(t.Context())
-		first := b.ExecuteAsync(ctx, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
-		synctest.Wait()
-		second := b.ExecuteAsync(ctx, never(t))
-		third := b.ExecuteAsync(t.Context(), answer)
-		cancel()
-		for _, f := range []*bulkhead.Future[int]{first, second} {
-			if _, err := f.Get(t.Context()); !errors.Is(err, context.Canceled) {
-				t.Errorf("a canceled call: %v, want its context's error", err)
+	for _, lingers := range []time.Duration{0, time.Second} { // once its context has ended
+		bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
+			ctx, cancel := context.WithCancel(t.Context())
+			first := b.ExecuteAsync(ctx, func(ctx context.Context) (int, error) {
+				<-ctx.Done()
+				time.Sleep(lingers)
+				return 0, ctx.Err()
+			})
+			synctest.Wait()
+			second := b.ExecuteAsync(ctx, never(t))
+			third := b.ExecuteAsync(t.Context(), answer)
+			cancel()
+			for _, f := range []*bulkhead.Future[int]{first, second} {
+				if _, err := f.Get(t.Context()); !errors.Is(err, context.Canceled) {
+					t.Errorf("a canceled call: %v, want its context's error", err)
+				}
 			}
-		}
-		if got, err := third.Get(t.Context()); got != 42 || err != nil {
-			t.Errorf("the call behind them: %v, %v, want 42, nil", got, err)
-		}
-		synctest.Wait()
-		got := told.check(t, 3, 3).calls
-		if got[event.KindCanceled] != 1 || got[event.KindReleased] != 1 || got[event.KindFinished] != 1 {
-			t.Errorf("told %v, want one canceled, one released and one finished", got)
-		}
-	})
+			if got, err := third.Get(t.Context()); got != 42 || err != nil {
+				t.Errorf("the call behind them: %v, %v, want 42, nil", got, err)
+			}
+			synctest.Wait()
+			got := told.check(t, 3, 3).calls
+			if got[event.KindCanceled] != 1 || got[event.KindReleased] != 1 || got[event.KindFinished] != 1 {
+				t.Errorf("told %v, want one canceled, one released and one finished", got)
+			}
+		})
+	}
 }
 
 func TestAsyncCallWithTwoEndingsReleasesOnce(t *testing.T) {

@@ -105,34 +105,40 @@ func TestKeyedCanceledCallsLetTheNextOneRun(t *testing.T) {
 	// https://github.com/sindresorhus/p-queue/issues/168
 	// https://github.com/connor4312/cockatiel/issues/112
 	// https://github.com/connor4312/cockatiel/issues/114
-	synctest.Test(t, func(t *testing.T) {
-		k, told := newKeyed(bulkhead.Config{MaxConcurrent: 1, MaxQueue: 2, MaxWait: bulkhead.Forever}, nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		errs := make(chan error, 2)
-		go func() { // A
-			errs <- k.Run(ctx, "a", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
-		}()
-		synctest.Wait()
-		go func() { // B
-			errs <- k.Run(ctx, "a", func(context.Context) error { t.Error("B ran"); return nil })
-		}()
-		synctest.Wait()
-		c := make(chan error, 1)
-		go func() { c <- k.Run(t.Context(), "a", nop) }()
-		synctest.Wait()
-		cancel()
-		for range 2 {
-			if err := <-errs; !errors.Is(err, context.Canceled) {
-				t.Errorf("a canceled call = %v, want context.Canceled", err)
+	for _, lingers := range []time.Duration{0, time.Second} { // once its context has ended
+		synctest.Test(t, func(t *testing.T) {
+			k, told := newKeyed(bulkhead.Config{MaxConcurrent: 1, MaxQueue: 2, MaxWait: bulkhead.Forever}, nil)
+			ctx, cancel := context.WithCancel(t.Context())
+			errs := make(chan error, 2)
+			go func() { // A
+				errs <- k.Run(ctx, "a", func(ctx context.Context) error {
+					<-ctx.Done()
+					time.Sleep(lingers)
+					return ctx.Err()
+				})
+			}()
+			synctest.Wait()
+			go func() { // B
+				errs <- k.Run(ctx, "a", func(context.Context) error { t.Error("B ran"); return nil })
+			}()
+			synctest.Wait()
+			c := make(chan error, 1)
+			go func() { c <- k.Run(t.Context(), "a", nop) }()
+			synctest.Wait()
+			cancel()
+			for range 2 {
+				if err := <-errs; !errors.Is(err, context.Canceled) {
+					t.Errorf("a canceled call = %v, want context.Canceled", err)
+				}
 			}
-		}
-		if err := <-c; err != nil {
-			t.Errorf("C = %v, want nil", err)
-		}
-		got := told.check(t, 3, 3).calls
-		if got[event.KindReleased] != 1 || got[event.KindCanceled] != 1 || got[event.KindFinished] != 1 {
-			t.Errorf("told %v, want one each released, canceled and finished", got)
-		}
-		checkNoKeys(t, k)
-	})
+			if err := <-c; err != nil {
+				t.Errorf("C = %v, want nil", err)
+			}
+			got := told.check(t, 3, 3).calls
+			if got[event.KindReleased] != 1 || got[event.KindCanceled] != 1 || got[event.KindFinished] != 1 {
+				t.Errorf("told %v, want one each released, canceled and finished", got)
+			}
+			checkNoKeys(t, k)
+		})
+	}
 }

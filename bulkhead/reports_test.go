@@ -529,34 +529,40 @@ func TestCallerThatLeavesTheQueueIsNotRun(t *testing.T) {
 	// https://github.com/sindresorhus/p-queue/issues/168
 	// https://github.com/connor4312/cockatiel/issues/112
 	cfg := bulkhead.Config{MaxConcurrent: 1, MaxWait: bulkhead.Forever, MaxQueue: 2}
-	bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
-		ctx, cancel := context.WithCancel(t.Context())
-		errs := make(chan error, 2)
-		go func() {
-			errs <- b.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
-		}()
-		synctest.Wait()
-		go func() {
-			errs <- b.Run(ctx, func(context.Context) error { t.Error("the canceled call ran"); return nil })
-		}()
-		synctest.Wait()
-		third := make(chan error, 1)
-		go func() { third <- b.Run(t.Context(), nop) }()
-		synctest.Wait()
-		cancel() // the one that runs and the one next in line, together
-		for range 2 {
-			if err := <-errs; !errors.Is(err, context.Canceled) {
-				t.Errorf("a canceled call: %v, want its context's error", err)
+	for _, lingers := range []time.Duration{0, time.Second} { // once its context has ended
+		bubble(t, cfg, func(t *testing.T, b *bulkhead.Bulkhead[int], told *recorder) {
+			ctx, cancel := context.WithCancel(t.Context())
+			errs := make(chan error, 2)
+			go func() {
+				errs <- b.Run(ctx, func(ctx context.Context) error {
+					<-ctx.Done()
+					time.Sleep(lingers)
+					return ctx.Err()
+				})
+			}()
+			synctest.Wait()
+			go func() {
+				errs <- b.Run(ctx, func(context.Context) error { t.Error("the canceled call ran"); return nil })
+			}()
+			synctest.Wait()
+			third := make(chan error, 1)
+			go func() { third <- b.Run(t.Context(), nop) }()
+			synctest.Wait()
+			cancel() // the one that runs and the one next in line, together
+			for range 2 {
+				if err := <-errs; !errors.Is(err, context.Canceled) {
+					t.Errorf("a canceled call: %v, want its context's error", err)
+				}
 			}
-		}
-		if err := <-third; err != nil {
-			t.Errorf("the call behind them: %v, want nil", err)
-		}
-		got := told.check(t, 3, 3).calls
-		if got[event.KindCanceled] != 1 || got[event.KindReleased] != 1 || got[event.KindFinished] != 1 {
-			t.Errorf("told %v, want one canceled, one released and one finished", got)
-		}
-	})
+			if err := <-third; err != nil {
+				t.Errorf("the call behind them: %v, want nil", err)
+			}
+			got := told.check(t, 3, 3).calls
+			if got[event.KindCanceled] != 1 || got[event.KindReleased] != 1 || got[event.KindFinished] != 1 {
+				t.Errorf("told %v, want one canceled, one released and one finished", got)
+			}
+		})
+	}
 }
 
 func TestRejectionLeavesEverythingUsable(t *testing.T) {
