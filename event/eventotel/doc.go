@@ -36,7 +36,9 @@
 //	calls     = permitted + rejected + canceled
 //	permitted = finished + released
 //
-// All of a bulkhead's counters are there, at 0, as soon as it is watched.
+// All of a bulkhead's counters are there, at 0, as soon as it is watched. A global
+// MeterProvider that is set later has not heard of that 0, and one that exports
+// deltas says it once.
 //
 // run.duration has calls that finished and calls that were released: those whose
 // caller gave up on a hung dependency are the slow ones, and without them it

@@ -30,7 +30,8 @@ func (m *Metrics) listener(name string) event.Listener {
 		c.Add(context.Background(), 0, of.add...)
 	}
 
-	// At 0 is what a bulkhead never tells.
+	// At 0 is what a bulkhead never tells. For that, and for what only a later
+	// version tells, attributes are made when it comes.
 	var rejected [event.Closed + 1]attributes
 	for r := event.Full; r <= event.Closed; r++ {
 		rejected[r] = newAttributes(nameKey.String(name), reasonKey.String(r.String()))
@@ -47,11 +48,21 @@ func (m *Metrics) listener(name string) event.Listener {
 			m.permitted.Add(ctx, 1, of.add...)
 			m.wait.Record(ctx, e.Waited.Seconds(), of.record...)
 		},
-		Rejected: func(ctx context.Context, e event.Rejected) { m.rejected.Add(ctx, 1, rejected[e.Reason].add...) },
+		Rejected: func(ctx context.Context, e event.Rejected) {
+			if e.Reason == 0 || e.Reason > event.Closed {
+				m.rejected.Add(ctx, 1, newAttributes(nameKey.String(name), reasonKey.String(e.Reason.String())).add...)
+				return
+			}
+			m.rejected.Add(ctx, 1, rejected[e.Reason].add...)
+		},
 		Canceled: func(ctx context.Context, _ event.Canceled) { m.canceled.Add(ctx, 1, of.add...) },
 		Finished: func(ctx context.Context, e event.Finished) {
-			m.finished.Add(ctx, 1, finished[e.Outcome].add...)
 			m.run.Record(ctx, e.Elapsed.Seconds(), of.record...)
+			if e.Outcome == 0 || e.Outcome > event.Panicked {
+				m.finished.Add(ctx, 1, newAttributes(nameKey.String(name), outcomeKey.String(e.Outcome.String())).add...)
+				return
+			}
+			m.finished.Add(ctx, 1, finished[e.Outcome].add...)
 		},
 		Released: func(ctx context.Context, e event.Released) {
 			m.released.Add(ctx, 1, of.add...)

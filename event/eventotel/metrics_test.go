@@ -133,6 +133,27 @@ func TestCollect(t *testing.T) {
 
 var documentedMetric = regexp.MustCompile(`(?m)^//\t(turnstile[.\w]+) +(\{?\w+\}?) +(?:observable )?([-\w ]+?)(?:, by ([.\w]+))?: (.*)$`)
 
+// What no version knows yet must not end the call of whoever is told.
+func TestUnknownReasonsAndOutcomesCount(t *testing.T) {
+	m, reader := newMetrics(t)
+	l, err := m.Listener("db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, unknown := range []uint8{0, 77} {
+		l.Rejected(t.Context(), event.Rejected{Name: "db", Reason: event.Reason(unknown)})
+		l.Finished(t.Context(), event.Finished{Name: "db", Outcome: event.Outcome(unknown)})
+	}
+	got := values(t, reader)
+	for _, key := range []string{
+		"rejected{db,Reason(0)}", "rejected{db,Reason(77)}", "finished{db,Outcome(0)}", "finished{db,Outcome(77)}",
+	} {
+		if got[key] != 1 {
+			t.Errorf("%s is %v, want 1", key, got[key])
+		}
+	}
+}
+
 // The table in the package documentation is what is collected: names, units,
 // whether a sum may fall, and attributes.
 func TestDocumentationListsEveryMetric(t *testing.T) {

@@ -18,7 +18,8 @@ func (m *Metrics) listener(name string) event.Listener {
 	wait := m.wait.WithLabelValues(name)
 	run := m.run.WithLabelValues(name)
 
-	// At 0 is what a bulkhead never tells.
+	// At 0 is what a bulkhead never tells. That, and what only a later version
+	// tells, is looked up when it comes.
 	var rejected [event.Closed + 1]prometheus.Counter
 	for r := event.Full; r <= event.Closed; r++ {
 		rejected[r] = m.rejected.WithLabelValues(name, r.String())
@@ -33,11 +34,21 @@ func (m *Metrics) listener(name string) event.Listener {
 			permitted.Inc()
 			wait.Observe(e.Waited.Seconds())
 		},
-		Rejected: func(_ context.Context, e event.Rejected) { rejected[e.Reason].Inc() },
+		Rejected: func(_ context.Context, e event.Rejected) {
+			if e.Reason == 0 || e.Reason > event.Closed {
+				m.rejected.WithLabelValues(name, e.Reason.String()).Inc()
+				return
+			}
+			rejected[e.Reason].Inc()
+		},
 		Canceled: func(context.Context, event.Canceled) { canceled.Inc() },
 		Finished: func(_ context.Context, e event.Finished) {
-			finished[e.Outcome].Inc()
 			run.Observe(e.Elapsed.Seconds())
+			if e.Outcome == 0 || e.Outcome > event.Panicked {
+				m.finished.WithLabelValues(name, e.Outcome.String()).Inc()
+				return
+			}
+			finished[e.Outcome].Inc()
 		},
 		Released: func(_ context.Context, e event.Released) {
 			released.Inc()

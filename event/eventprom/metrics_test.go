@@ -269,6 +269,28 @@ func TestScrapeLintsClean(t *testing.T) {
 
 var documentedMetric = regexp.MustCompile(`(?m)^//\t(turnstile_\w+) +(\w+)(?:, by (\w+))?: (.*)$`)
 
+// What no version knows yet must not end the call of whoever is told.
+func TestUnknownReasonsAndOutcomesCount(t *testing.T) {
+	m := eventprom.New(eventprom.Options{})
+	url := serve(t, m)
+	l, err := m.Listener("db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, unknown := range []uint8{0, 77} {
+		l.Rejected(t.Context(), event.Rejected{Name: "db", Reason: event.Reason(unknown)})
+		l.Finished(t.Context(), event.Finished{Name: "db", Outcome: event.Outcome(unknown)})
+	}
+	got := samples(t, url)
+	for _, key := range []string{
+		"rejected_calls_total{db,Reason(0)}", "rejected_calls_total{db,Reason(77)}", "finished_calls_total{db,Outcome(0)}", "finished_calls_total{db,Outcome(77)}",
+	} {
+		if got[key] != 1 {
+			t.Errorf("%s is %v, want 1", key, got[key])
+		}
+	}
+}
+
 // The table in the package documentation is what is scraped.
 func TestDocumentationListsEveryMetric(t *testing.T) {
 	// row is a metric's kind, and the label that it has besides the bulkhead's
