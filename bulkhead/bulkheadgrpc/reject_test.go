@@ -169,6 +169,29 @@ func TestRefusalsSayWhatIsTrueNow(t *testing.T) {
 	}
 }
 
+// rejecting is a bulkhead that rejects every call for a reason of its own.
+type rejecting struct {
+	bulkhead.Any
+	reason event.Reason
+}
+
+func (r rejecting) Acquire(context.Context) (*bulkhead.Permit, error) {
+	return nil, bulkhead.RejectedError{Name: r.Name(), Reason: r.reason}
+}
+
+// A later version may have reasons that this one does not know.
+func TestUnknownReasonIsARejection(t *testing.T) {
+	b := bulkhead.MustNew[any](bulkhead.Config{Name: "server", MaxConcurrent: 1})
+	for _, reason := range []event.Reason{0, 77} {
+		intercept := bulkheadgrpc.UnaryServerInterceptor(rejecting{b, reason}, bulkheadgrpc.Options{})
+		_, err := intercept(t.Context(), nil, info, nil)
+		wantCode(t, "the call", err, codes.ResourceExhausted)
+		if rejected, ok := errors.AsType[bulkhead.RejectedError](err); !ok || rejected.Reason != reason {
+			t.Errorf("the error is %v, want one with the reason %v", err, reason)
+		}
+	}
+}
+
 // A server that is overloaded answers most calls with the same status, at no
 // cost in memory. A call that is permitted costs its permit.
 func TestAllocations(t *testing.T) {

@@ -112,7 +112,7 @@ type refusals [event.Closed + 1]atomic.Pointer[refusal]
 // of returns the error of a call that got no permit, because of err.
 func (last *refusals) of(err error) error {
 	rejected, ok := err.(bulkhead.RejectedError)
-	if !ok || rejected.Waited > 0 {
+	if !ok || rejected.Waited > 0 || int(rejected.Reason) >= len(last) {
 		return newRefusal(err)
 	}
 	if r := last[rejected.Reason].Load(); r != nil && r.error == err {
