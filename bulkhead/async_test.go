@@ -384,6 +384,7 @@ func TestPermitOnItsWayToAnAsyncCallIsNotForOthers(t *testing.T) {
 
 func TestAsyncQueueBoundIsExact(t *testing.T) {
 	// https://github.com/OpenLiberty/open-liberty/issues/2746
+	before := runtime.NumGoroutine()
 	var told recorder
 	b := bulkhead.MustNew[int](bulkhead.Config{
 		Name: "db", MaxConcurrent: 10, MaxWait: bulkhead.Forever, MaxQueue: 10, Listener: told.listener(),
@@ -414,10 +415,12 @@ func TestAsyncQueueBoundIsExact(t *testing.T) {
 	}
 	told.check(t, 22*rounds, 22*rounds)
 	checkAtRest(t, b)
+	wantGoroutines(t, before)
 }
 
 func TestQueuedAsyncCallStartsWhenTheLastOneEnds(t *testing.T) {
 	// https://github.com/smallrye/smallrye-fault-tolerance/commit/8594b51c
+	before := runtime.NumGoroutine()
 	b := bulkhead.MustNew[int](bulkhead.Config{Name: "db", MaxConcurrent: 1, MaxWait: bulkhead.Forever, MaxQueue: 1})
 	for range 2000 {
 		leave := make(chan struct{})
@@ -435,6 +438,7 @@ func TestQueuedAsyncCallStartsWhenTheLastOneEnds(t *testing.T) {
 		}
 	}
 	checkAtRest(t, b)
+	wantGoroutines(t, before)
 }
 
 func TestQueuedAsyncCallsNeedNoNudge(t *testing.T) {
@@ -456,6 +460,7 @@ func TestQueuedAsyncCallsNeedNoNudge(t *testing.T) {
 // the bulkhead's.
 func TestLongQueueDrainsWithoutRecursion(t *testing.T) {
 	// https://github.com/smallrye/smallrye-fault-tolerance/issues/1099
+	before := runtime.NumGoroutine()
 	const calls = 100_000
 	b := bulkhead.MustNew[int](bulkhead.Config{Name: "db", MaxConcurrent: 1, MaxWait: bulkhead.Forever})
 	first := hold(t, b, 1)
@@ -480,6 +485,7 @@ func TestLongQueueDrainsWithoutRecursion(t *testing.T) {
 		t.Errorf("%d calls ran, %d frames deep; want %d, in a few frames", ran, deepest, calls)
 	}
 	checkAtRest(t, b)
+	wantGoroutines(t, before)
 }
 
 func TestLateCancelTouchesNoOtherCall(t *testing.T) {

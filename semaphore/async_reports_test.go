@@ -220,6 +220,7 @@ func TestWeightOfACanceledAsyncHeadCountsNoMore(t *testing.T) {
 // A release between a failed check and the queueing was seen by nobody.
 // https://github.com/marusama/semaphore/issues/2
 func TestReleaseWhileQueueingIsNotMissed(t *testing.T) {
+	goroutines := runtime.NumGoroutine()
 	sem := semaphore.NewWeighted(1)
 	sem.TryAcquire(1)
 	for range rounds(100_000) {
@@ -232,6 +233,7 @@ func TestReleaseWhileQueueingIsNotMissed(t *testing.T) {
 	}
 	sem.Release(1)
 	wantIdle(t, sem, 1)
+	wantGoroutines(t, goroutines)
 }
 
 // A cancellation between the check of the context and the parking was lost.
@@ -274,6 +276,7 @@ func TestContextThatEndsWhileQueueingIsNotMissed(t *testing.T) {
 // one that ended saw an empty queue.
 // https://github.com/smallrye/smallrye-fault-tolerance/commit/8594b51c
 func TestWorkQueuedWhileOtherWorkEndsIsStarted(t *testing.T) {
+	goroutines := runtime.NumGoroutine()
 	sem := semaphore.NewWeighted(1)
 	finish, finished := make(chan struct{}), make(chan struct{})
 	f := func(err error) {
@@ -293,6 +296,7 @@ func TestWorkQueuedWhileOtherWorkEndsIsStarted(t *testing.T) {
 		<-finished
 	}
 	wantIdle(t, sem, 1)
+	wantGoroutines(t, goroutines)
 }
 
 // Cancellation and release met, and one waited for the other for ever.
@@ -408,6 +412,7 @@ func TestReleasingHolderAsksBehindTheAsyncWaiter(t *testing.T) {
 // Room was looked for but not reserved, so more got in than fit.
 // https://github.com/joshrotenberg/tower-resilience/issues/365
 func TestFuncsAtABarrierStayWithinTheLimit(t *testing.T) {
+	goroutines := runtime.NumGoroutine()
 	const limit, callers = 4, 64
 	sem := semaphore.NewWeighted(limit)
 	var (
@@ -440,6 +445,7 @@ func TestFuncsAtABarrierStayWithinTheLimit(t *testing.T) {
 		t.Errorf("%d inside at once, limit %d", peak, limit)
 	}
 	wantIdle(t, sem, limit)
+	wantGoroutines(t, goroutines)
 }
 
 // Nobody looked at the outcome: that changes nothing about who owns the permit,
@@ -628,6 +634,7 @@ func TestHolderAndQueuedEndTogether(t *testing.T) {
 // Twenty quick calls did not always fit ten permits and ten places.
 // https://github.com/OpenLiberty/open-liberty/issues/2746
 func TestQuickFuncsFillLimitAndQueueExactly(t *testing.T) {
+	goroutines := runtime.NumGoroutine()
 	sem, err := semaphore.New(semaphore.Config{Limit: 10, MaxWaiters: 10})
 	if err != nil {
 		t.Fatal(err)
@@ -655,6 +662,7 @@ func TestQuickFuncsFillLimitAndQueueExactly(t *testing.T) {
 		}
 		wantIdle(t, sem, 10)
 	}
+	wantGoroutines(t, goroutines)
 }
 
 // The gauge of waiters went down while calls were still blocked, and the one in
