@@ -307,6 +307,7 @@ func TestLastWaitersNeedNoNudge(t *testing.T) {
 				if err := sem.Acquire(context.Background(), n); err != nil {
 					t.Error(err)
 				}
+				runtime.Gosched() // or, on one processor, nobody would wait
 				sem.Release(n)
 			})
 		}
