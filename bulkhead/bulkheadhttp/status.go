@@ -144,9 +144,12 @@ type status struct {
 	Counts       json.RawMessage `json:"counts"`
 }
 
-func newStatus(s bulkhead.Stats) status {
+// newStatus returns what b is doing. What embeds a bulkhead may have a name of its
+// own, by which the registry knows it.
+func newStatus(b bulkhead.Any) status {
+	s := b.Stats()
 	return status{
-		Name:          s.Name,
+		Name:          b.Name(),
 		MaxConcurrent: s.MaxConcurrent,
 		Active:        s.Active,
 		Available:     s.Available,
@@ -161,7 +164,7 @@ func (p *statusPage) serveJSON(w http.ResponseWriter) {
 		Bulkheads []status  `json:"bulkheads"`
 	}{Bulkheads: []status{}}
 	for _, c := range p.census.ask() {
-		s := newStatus(c.bulkhead.Stats())
+		s := newStatus(c.bulkhead)
 		s.CountedSince = c.since
 		s.Counts = json.RawMessage(c.counters.String())
 		doc.Bulkheads = append(doc.Bulkheads, s)

@@ -62,7 +62,7 @@ func (p *statusPage) serveHTML(w http.ResponseWriter) {
 		Blank:  status{MaxConcurrent: 1},
 	}
 	for _, b := range p.census.registry.All() {
-		page.Bulkheads = append(page.Bulkheads, newStatus(b.Stats()))
+		page.Bulkheads = append(page.Bulkheads, newStatus(b))
 	}
 	var body bytes.Buffer
 	if err := statusTemplate.Execute(&body, page); err != nil {

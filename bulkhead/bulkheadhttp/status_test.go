@@ -259,6 +259,29 @@ func TestStatusShowsHostileNamesAsText(t *testing.T) {
 	}
 }
 
+// renamed is a bulkhead under a name of its own.
+type renamed struct {
+	bulkhead.Any
+	name string
+}
+
+func (r renamed) Name() string { return r.name }
+
+func TestStatusGoesByTheNamesInTheRegistry(t *testing.T) {
+	db := bulkhead.MustNew[int](bulkhead.Config{Name: "db", MaxConcurrent: 1})
+	page := bulkheadhttp.StatusPage(registryOf(t, renamed{db, "writes"}, renamed{db, "reads"}))
+	var doc struct{ Bulkheads []struct{ Name string } }
+	if err := json.Unmarshal(look(page, "GET", "/?format=json").Body.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(doc.Bulkheads), "[{reads} {writes}]"; got != want {
+		t.Errorf("JSON has %s, want %s", got, want)
+	}
+	if body := look(page, "GET", "/").Body.String(); !strings.Contains(body, ">reads<") || !strings.Contains(body, ">writes<") {
+		t.Errorf("the page does not show both names:\n%s", body)
+	}
+}
+
 // A name can be any bytes. JSON and HTML cannot.
 func TestStatusOfNamesThatAreNoTextIsStillADocument(t *testing.T) {
 	page := bulkheadhttp.StatusPage(registryOf(t,
