@@ -62,6 +62,8 @@ func checkNoKeys[K comparable, T any](t *testing.T, k *bulkhead.Keyed[K, T]) {
 }
 
 func TestKeyedLimitsEachKeyByItself(t *testing.T) {
+	// Permits in use were shared by accident among all keys.
+	// https://github.com/Netflix/Hystrix/issues/118
 	k, told := newKeyed(bulkhead.Config{MaxConcurrent: 2}, nil)
 	ctx := t.Context()
 	var held []*bulkhead.Permit
