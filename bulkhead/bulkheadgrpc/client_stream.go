@@ -101,7 +101,12 @@ func (s *clientStream) watch() {
 	if s.ctx.Done() == nil {
 		return // it cannot end, and would be watched for nothing
 	}
-	unwatch := context.AfterFunc(s.ctx, func() { aside(func() { s.end(s.ctx.Err()) }) })
+	unwatch := context.AfterFunc(s.ctx, func() {
+		aside(func() {
+			defer s.permit.Release() // if ctx's Err panics
+			s.end(s.ctx.Err())
+		})
+	})
 	s.unwatch.Store(&unwatch)
 	if s.ended.Load() {
 		unwatch()

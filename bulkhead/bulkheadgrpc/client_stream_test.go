@@ -247,6 +247,27 @@ func TestHostileErrorCostsNoPermit(t *testing.T) {
 	})
 }
 
+// errPanics is a context whose Err panics once it is done.
+type errPanics struct{ context.Context }
+
+func (c errPanics) Err() error {
+	if c.Context.Err() != nil {
+		panic("hostile")
+	}
+	return nil
+}
+
+func TestHostileContextCostsNoPermit(t *testing.T) {
+	s := newSide("client", bulkhead.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := openFake(errPanics{ctx}, s, kinds[both], nil, always(&fakeStream{}, nil)); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	s.wantEnd(t, "released")
+	s.wantRest(t, 1)
+}
+
 // watched is a context that knows how many watch it.
 type watched struct {
 	context.Context // for Deadline
