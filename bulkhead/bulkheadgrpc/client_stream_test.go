@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -385,8 +386,10 @@ func TestEndedStreamDoesNotFollowItsConnection(t *testing.T) {
 	const streams = 20
 	wide := bulkhead.Config{MaxConcurrent: streams}
 	s := newSite(t, answering(func(context.Context) error { return errBoom }), siteConfig{client: wide, server: wide})
-	wantCode(t, "a first call", readAll(t.Context(), s), codes.Unknown) // its goroutines stay
-	before := runtime.NumGoroutine()
+	following := func() int {
+		stacks := make([]byte, 1<<20)
+		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "clientStream).follow(")
+	}
 	var opened []grpc.ClientStream
 	for range streams {
 		stream, err := s.open(context.Background(), kinds[both])
@@ -396,13 +399,13 @@ func TestEndedStreamDoesNotFollowItsConnection(t *testing.T) {
 		stream.Header()
 		opened = append(opened, stream)
 	}
-	await(t, "streams to follow the connection", func() bool { return runtime.NumGoroutine() >= before+streams })
+	await(t, "streams to follow the connection", func() bool { return following() == streams })
 	for _, stream := range opened {
 		wantCode(t, "RecvMsg", stream.RecvMsg(new(text)), codes.Unknown)
 		stream.Header() // that again changes nothing
 	}
-	await(t, "them to stop", func() bool { return runtime.NumGoroutine() <= before })
-	s.client.wantRest(t, streams+1)
+	await(t, "them to stop", func() bool { return following() == 0 })
+	s.client.wantRest(t, streams)
 }
 
 // The caller's options may be a part of a longer slice, and in use elsewhere.
