@@ -47,8 +47,9 @@ type Metrics struct {
 // made for milliseconds.
 var buckets = metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10)
 
-// New makes the instruments, and returns Metrics that watch nothing yet. The
-// error is the MeterProvider's.
+// New makes the instruments, and returns Metrics that watch nothing yet. They are
+// part of the MeterProvider until that is shut down, so make them once. The error
+// is the MeterProvider's.
 func New(opts Options) (*Metrics, error) {
 	if opts.MeterProvider == nil {
 		opts.MeterProvider = otel.GetMeterProvider()

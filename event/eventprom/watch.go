@@ -33,4 +33,7 @@ func (m *Metrics) Listener(name string) (event.Listener, error) {
 // are, since one that went back to 0 would look like a restart, and go on
 // from there if a bulkhead of this name is watched again. A listener that
 // Listener returned goes on counting for as long as it is in use.
+//
+// So a name, once seen, takes some kilobytes here and its time series in
+// Prometheus for as long as m lives. Do not make names up as you go.
 func (m *Metrics) Unwatch(name string) bool { return m.watched.Unwatch(name) }
