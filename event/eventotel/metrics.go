@@ -149,4 +149,7 @@ func (m *Metrics) Listener(name string) (event.Listener, error) {
 // more, and calls that start later do not count. The counters stay as they are,
 // and go on from there if a bulkhead of this name is watched again. A listener
 // that Listener returned goes on counting for as long as it is in use.
+//
+// So a name, once seen, takes memory in the SDK for as long as that lives. Do not
+// make names up as you go.
 func (m *Metrics) Unwatch(name string) bool { return m.watched.Unwatch(name) }
