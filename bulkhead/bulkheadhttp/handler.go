@@ -49,10 +49,8 @@ import (
 // It panics if b or next is nil, or if an option is out of range. The result is
 // safe for concurrent use if next and the options' functions are.
 func NewHandler(b bulkhead.Any, next http.Handler, opts HandlerOptions) http.Handler {
-	switch {
-	case b == nil:
-		panic("bulkheadhttp: NewHandler with a nil bulkhead")
-	case next == nil:
+	refuseNil("NewHandler", b)
+	if next == nil {
 		panic("bulkheadhttp: NewHandler with a nil handler")
 	}
 	return &handler{bulkhead: b, next: next, opts: opts, refusal: newRefusal(opts)}

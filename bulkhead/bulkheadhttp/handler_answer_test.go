@@ -202,6 +202,7 @@ func TestNewHandlerRefusesNonsense(t *testing.T) {
 		want string
 	}{
 		{nil, unreachable(t), bulkheadhttp.HandlerOptions{}, "bulkheadhttp: NewHandler with a nil bulkhead"},
+		{(*bulkhead.Bulkhead[int])(nil), unreachable(t), bulkheadhttp.HandlerOptions{}, "bulkheadhttp: NewHandler with a nil bulkhead"},
 		{b, nil, bulkheadhttp.HandlerOptions{}, "bulkheadhttp: NewHandler with a nil handler"},
 		{b, unreachable(t), bulkheadhttp.HandlerOptions{Status: -1}, "bulkheadhttp: HandlerOptions.Status is -1, want 400 to 599"},
 		{b, unreachable(t), bulkheadhttp.HandlerOptions{Status: 200}, "bulkheadhttp: HandlerOptions.Status is 200, want 400 to 599"},

@@ -80,9 +80,7 @@ type Transport struct {
 // b may be a handle: [bulkhead.Waiting] makes requests wait longer than others,
 // [bulkhead.Weighing] makes each count for several.
 func NewTransport(b bulkhead.Any, base http.RoundTripper, opts TransportOptions) *Transport {
-	if b == nil {
-		panic("bulkheadhttp: NewTransport with a nil bulkhead")
-	}
+	refuseNil("NewTransport", b)
 	acquire := func(r *http.Request) (*bulkhead.Permit, error) { return b.Acquire(r.Context()) }
 	return &Transport{acquire, base, opts}
 }

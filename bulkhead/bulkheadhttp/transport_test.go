@@ -373,8 +373,10 @@ func TestPermitComesBackWithTheHeadersWhateverTheBodyIs(t *testing.T) {
 }
 
 func TestNewTransportPanicsWithoutABulkhead(t *testing.T) {
-	got, _ := leave(func() { bulkheadhttp.NewTransport(nil, nil, bulkheadhttp.TransportOptions{}) })
-	wantText(t, "panic", fmt.Sprint(got), "bulkheadhttp: NewTransport with a nil bulkhead")
+	for _, b := range []bulkhead.Any{nil, (*bulkhead.Bulkhead[int])(nil)} {
+		got, _ := leave(func() { bulkheadhttp.NewTransport(b, nil, bulkheadhttp.TransportOptions{}) })
+		wantText(t, "panic", fmt.Sprint(got), "bulkheadhttp: NewTransport with a nil bulkhead")
+	}
 }
 
 func TestNilBaseIsTheDefaultTransportOfTheTime(t *testing.T) {
