@@ -16,8 +16,8 @@ import (
 
 // What was reported of other limiters, in its gRPC form. That every way to call
 // gives its permit back when a call is canceled, which
-// https://github.com/failsafe-go/failsafe-go 0.9.2 mended, is among the tables of
-// how calls and streams end.
+// https://github.com/failsafe-go/failsafe-go/releases/tag/v0.9.2 mended, is among
+// the tables of how calls and streams end.
 
 // https://github.com/valyala/fasthttp/issues/2219: after as many panics as there
 // are slots, the server refuses everything.
