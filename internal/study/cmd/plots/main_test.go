@@ -77,7 +77,7 @@ func TestPicturesSayWhatTheyShow(t *testing.T) {
 		},
 		"queued":  append(about, "What a call costs", "memory per waiting call", "time per call to serve", "10k", "100k", "1000 B", "1 µs", "median of 5"),
 		"goodput": append(about, "Goodput of an overloaded", "what can be done", "0×", "2×", "serves 20 calls at once", "give up after 500ms"),
-		"latency": append(about, "Latency of those served", "p99 of the served, ms", "0×", "2×", "500", "no point where nobody was served"),
+		"latency": append(about, "Latency of those served", "p99 of the served, ms", "0×", "2×", "500", "Where nobody was served, no point is drawn"),
 	}
 	for _, way := range waysToQueue {
 		want["queued"] = append(want["queued"], way.series.name)

@@ -45,7 +45,7 @@ func overload(t *table.Table) ([]figure, error) {
 		return []*plot.Plot{p}
 	}
 	latency := c.figure(t, "latency", "Latency of those served: 99 of 100 waited at most so long")
-	latency.notes = append(latency.notes, "There is no point where nobody was served.")
+	latency.notes = append(latency.notes, "Where nobody was served, no point is drawn.")
 	latency.plots = func(th theme) []*plot.Plot {
 		p := c.plot(th, "p99 of the served, ms", c.longest*1.08+1, 100)
 		p.Add(lines{th, latency.series, c.latency})
