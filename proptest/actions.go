@@ -94,12 +94,11 @@ func (p *player) refused(invariant string, f func()) *violation {
 // guard calls f and returns what it panicked with. In a bubble time passes only
 // while everybody waits, so any time at all is too much.
 func (p *player) guard(f func()) (panicked any, v *violation) {
-	p.show()
 	start := time.Now()
-	func() {
+	p.unlocked(func() {
 		defer func() { panicked = recover() }()
 		f()
-	}()
+	})
 	if waited := time.Since(start); waited > 0 {
 		v = p.blocked(waited.String())
 	}
@@ -357,8 +356,7 @@ func (p *player) look() *violation {
 // pass lets time go by.
 func (p *player) pass(d time.Duration) *violation {
 	p.begin(step{op: pass, wait: d, scope: -1})
-	p.show()
-	time.Sleep(d)
+	p.unlocked(func() { time.Sleep(d) })
 	p.worlds.pass(d)
 	return nil
 }

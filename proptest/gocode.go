@@ -8,16 +8,21 @@ import (
 	"time"
 )
 
+// longestReport is how many steps of a script are shown.
+const longestReport = 200
+
 // code returns what was done as a test, to be pasted beside a function
 // newSemaphore, and how many steps it has.
 func (p *player) code() (code string, steps int) {
-	p.shown.Load()
 	var b strings.Builder
 	line := func(format string, args ...any) {
 		fmt.Fprintf(&b, "\t\t"+format+"\n", args...)
 	}
 	b.WriteString("func TestShrunk(t *testing.T) {\n\tsynctest.Test(t, func(t *testing.T) {\n")
 	line("sem := newSemaphore(%s)", number(p.script.limit))
+	steps = len(p.steps)
+	// The player is over.
+	p.steps = p.steps[:min(steps, longestReport)]
 	declared := map[int]bool{}
 	for i, s := range p.steps {
 		if k := s.scope; k >= 0 && !declared[k] && p.named(k) {
@@ -29,8 +34,11 @@ func (p *player) code() (code string, steps int) {
 			line("synctest.Wait()%s", p.news(i))
 		}
 	}
+	if more := steps - len(p.steps); more > 0 {
+		line("// and %d more steps, which could not be made fewer", more)
+	}
 	b.WriteString("\t})\n}\n")
-	return b.String(), len(p.steps)
+	return b.String(), steps
 }
 
 // named reports whether context k needs a name: whether it ends while the

@@ -148,16 +148,20 @@ func (c *property) play(s script) *violation {
 	return v
 }
 
-// watched lets p play in a bubble, and does not wait for ever. A bubble does not
-// see that a goroutine waits for a mutex in vain.
+// watched lets p play in a bubble, and does not wait for ever: a bubble does not
+// see that a goroutine waits for a mutex in vain. It returns with p locked, for
+// good: a player that is given up gets no further than its next step, and what it
+// did can be looked at.
 func (c *property) watched(p *player) *violation {
 	returned := make(chan *violation, 1)
 	go func() { returned <- c.bubble(p) }()
 	c.watch.Reset(c.hang)
 	select {
 	case v := <-returned:
+		p.mu.Lock()
 		return v
 	case <-c.watch.C:
+		p.mu.Lock()
 		return violated(lockOrder, "%s did not return in %v of real time", p.last(), c.hang)
 	}
 }
@@ -176,6 +180,8 @@ func (c *property) bubble(p *player) (v *violation) {
 		case over:
 			v = violated(delivery, "a goroutine is left that nothing ends")
 		default:
+			p.mu.Lock()
+			defer p.mu.Unlock()
 			v = p.blocked("for ever")
 		}
 	}()

@@ -26,9 +26,9 @@ type player struct {
 	joined int            // actions played since the bubble was last at rest
 	steps  []step
 
-	// shown orders the watch outside the bubble after all that the player did
-	// before the step in which it hangs.
-	shown atomic.Int64
+	// mu guards all of this. The player holds it but for the time in which it
+	// may hang: then the watch outside the bubble can look.
+	mu sync.Mutex
 }
 
 func newPlayer(s script, opts *Options) *player {
@@ -107,6 +107,8 @@ func (h *heard) all() []error {
 // play plays the script and leaves nothing running, if the semaphore lets it.
 // It returns the first violation.
 func (p *player) play() *violation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	v := p.playAll()
 	p.cleanUp()
 	return v
@@ -151,8 +153,7 @@ func (p *player) rest() *violation {
 		return nil
 	}
 	p.joined = 0
-	p.show()
-	synctest.Wait()
+	p.unlocked(synctest.Wait)
 	p.steps[len(p.steps)-1].rested = true
 	p.worlds.settle()
 	for _, calls := range p.calls {
@@ -241,7 +242,7 @@ func (p *player) cleanUp() {
 	attempt := func(f func()) {
 		if p.live() {
 			p.guard(f)
-			synctest.Wait()
+			p.unlocked(synctest.Wait)
 		}
 	}
 	for _, s := range p.scopes {
@@ -249,8 +250,7 @@ func (p *player) cleanUp() {
 			s.cancel()
 		}
 	}
-	p.show()
-	synctest.Wait()
+	p.unlocked(synctest.Wait)
 	if p.closable != nil {
 		attempt(p.closable.Close)
 	}
@@ -278,6 +278,9 @@ func (p *player) live() bool {
 	return false
 }
 
-// show lets the watch see what was done so far. It comes before all that may
-// hang.
-func (p *player) show() { p.shown.Store(int64(len(p.steps))) }
+// unlocked calls f, which may hang, and lets the watch look meanwhile.
+func (p *player) unlocked(f func()) {
+	p.mu.Unlock()
+	defer p.mu.Lock()
+	f()
+}

@@ -121,7 +121,7 @@ func (p *player) compare() *violation {
 
 func (p *player) stats() (s semaphore.Stats, statable bool) {
 	if p.statable != nil {
-		s = p.statable.Stats()
+		p.unlocked(func() { s = p.statable.Stats() })
 	}
 	return s, p.statable != nil
 }
@@ -250,14 +250,16 @@ func (m *model) room() string {
 
 // last is the step under way, as code.
 func (p *player) last() string {
-	p.shown.Load()
+	if len(p.steps) == 0 {
+		return fmt.Sprintf("newSemaphore(%s)", number(p.script.limit))
+	}
 	return p.expression(p.steps[len(p.steps)-1])
 }
 
 // blocked is what is wrong with a step that did not return at once.
 func (p *player) blocked(how string) *violation {
 	invariant := lockOrder
-	if p.steps[len(p.steps)-1].op == setLimit {
+	if len(p.steps) > 0 && p.steps[len(p.steps)-1].op == setLimit {
 		invariant = shrinkDebt
 	}
 	return violated(invariant, "%s did not return at once: it waited %s", p.last(), how)
