@@ -150,6 +150,7 @@ func TestCheckReference(t *testing.T) {
 	for _, opts := range []Options{{}, {MaxWaiters: 2}, {Unfair: true}} {
 		Check(t, broken{opts: opts, stats: true}.new, opts)
 	}
+	Check(t, plain, Options{})
 }
 
 func TestCheckFindsFaults(t *testing.T) {

@@ -3,6 +3,7 @@ package proptest
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing/synctest"
@@ -174,8 +175,10 @@ func (p *player) rest() *violation {
 
 // finish brings a script that went well to its end: everything is released,
 // everything that still waits is withdrawn, and then all permits must be there.
+// A call takes two steps at most, one that ends its wait and one that gives its
+// permits back, and three are for what is held at first, SetLimit and Close.
 func (p *player) finish() *violation {
-	for {
+	for range 3 + 2*len(p.calls[requests]) + 2*len(p.calls[drains]) {
 		var v *violation
 		waiting := p.waiting()
 		switch {
@@ -189,10 +192,10 @@ func (p *player) finish() *violation {
 			v = p.withdraw(waiting.i)
 		case p.resizable != nil && p.worlds.all[0].limit < math.MaxInt64:
 			v = p.setLimit(math.MaxInt64)
-		case p.closable != nil:
+		case p.closable != nil && !p.worlds.all[0].closed:
 			v = p.close()
 		default:
-			v = p.pass(1000 * unit)
+			return p.endless(waiting)
 		}
 		if v != nil {
 			return v
@@ -202,6 +205,16 @@ func (p *player) finish() *violation {
 			return v
 		}
 	}
+	if waiting := p.waiting(); waiting != nil {
+		return p.endless(waiting)
+	}
+	return p.tryAll()
+}
+
+// endless is what is wrong if nothing ends a wait.
+func (p *player) endless(w *waiter) *violation {
+	return violated(delivery, "%v %d still waits, and nothing is left that would end it: %s",
+		w.kind, w.i+1, p.worlds.all[0].room())
 }
 
 // tryAll takes all permits there should be, and gives them back.
@@ -216,24 +229,32 @@ func (p *player) tryAll() *violation {
 
 // waiter is a call that has not returned.
 type waiter struct {
+	kind       kind
 	i, context int
 	async      bool
 }
 
-// waiting returns a call that should still wait, or nil.
+// waiting returns a call that should still wait, or nil. One that can be
+// withdrawn comes before those that cannot: these may be behind it in the queue,
+// as of two that come at one instant the first need not be the first to arrive.
 func (p *player) waiting() *waiter {
 	m := p.worlds.all[0]
+	var all []waiter
 	for i, r := range m.requests {
 		if r.outcome == pending {
-			return &waiter{i, r.context, r.async}
+			all = append(all, waiter{requests, i, r.context, r.async})
 		}
 	}
 	for i, d := range m.drains {
 		if d.outcome == pending {
-			return &waiter{i, d.context, false}
+			all = append(all, waiter{drains, i, d.context, false})
 		}
 	}
-	return nil
+	if len(all) == 0 {
+		return nil
+	}
+	can := func(w waiter) bool { return w.async || p.scopes[w.context].cancel != nil }
+	return &all[max(0, slices.IndexFunc(all, can))]
 }
 
 // cleanUp tries to end every call still waiting, whatever state the semaphore
