@@ -8,7 +8,9 @@ import (
 )
 
 // Semaphore is what is tested. Its methods do what those of the same names in
-// package semaphore do; golang.org/x/sync/semaphore fits as it is.
+// package semaphore do. golang.org/x/sync/semaphore has them and needs no
+// adapter, but it does not do all that: [Options] describe some of how it
+// differs, and [Check] reports the rest. README.md lists both.
 //
 // If it also has any of
 //
