@@ -27,6 +27,9 @@
 //   - release once: only what is in flight can be released.
 //   - lock order: what need not wait for permits waits for nothing else.
 //   - layout: what the semaphore says of itself is so.
+//   - memory ordering: a Release comes before the return of the Acquire that it
+//     enables. This one is named by the race detector, with a data race in
+//     proptest between two that hold all permits one after the other.
 //
 // The harness is tested with broken semaphores, each of which it must find.
 // See README.md for which one proves what.

@@ -9,6 +9,30 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// TestDocNamesEveryInvariant keeps the package documentation in step with the
+// table of the page.
+func TestDocNamesEveryInvariant(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(readme), "| invariant | argued at | shown by | proven by |\n|---|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	if table == "" {
+		t.Fatal("README.md has no table of invariants")
+	}
+	for line := range strings.Lines(table) {
+		invariant, _, _ := strings.Cut(strings.Trim(line, "| \n"), " | ")
+		if !strings.Contains(string(doc), "//   - "+invariant+": ") {
+			t.Errorf("doc.go does not list %q", invariant)
+		}
+	}
+}
+
 // TestReadmeNamesEveryFault keeps the page that says which broken version proves
 // which test in step with the tests.
 func TestReadmeNamesEveryFault(t *testing.T) {
