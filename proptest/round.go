@@ -368,7 +368,7 @@ func (r *round) outcome(q *query, rng *rand.Rand) {
 	var v *violation
 	switch {
 	case q.err == nil && q.ended:
-		v = violated(singleOutcome, "a request was granted whose context had ended before")
+		v = violated(singleOutcome, "a request was granted whose context had ended before it was made")
 	case q.err == nil:
 		r.use(q, rng)
 	case q.recall:

@@ -25,8 +25,9 @@ import (
 func Stress(t testing.TB, newSemaphore func(limit int64) Semaphore, opts Options) {
 	t.Helper()
 	s := newStress(newSemaphore, opts)
+	start := time.Now()
 	v := s.run()
-	t.Logf("proptest: seed %#x, %d rounds in %v", s.opts.Seed, s.rounds, s.opts.Duration)
+	t.Logf("proptest: seed %#x, %s", s.opts.Seed, s.done(time.Since(start)))
 	if v != nil {
 		t.Error(v)
 	}
@@ -51,6 +52,15 @@ func newStress(newSemaphore func(limit int64) Semaphore, opts Options) *stress {
 		}
 	}
 	return &stress{newSemaphore: newSemaphore, opts: opts, patience: 20 * time.Second}
+}
+
+// done says how much was done in the time taken.
+func (s *stress) done(taken time.Duration) string {
+	rounds := "rounds"
+	if s.rounds == 1 {
+		rounds = "round"
+	}
+	return fmt.Sprintf("%d %s in %v", s.rounds, rounds, taken.Round(time.Millisecond))
 }
 
 // crowd is a limit that makes a round a large one: of some hundred requests.
