@@ -252,7 +252,9 @@ func (p *player) withdraw(i int) *violation {
 	}
 	p.steps[len(p.steps)-1].result = got
 	if !p.worlds.keep(func(m *model) bool { return got == (m.requests[i].outcome == pending) }) {
-		return violated(singleOutcome, "%s = %t, want %t", p.last(), got, !got)
+		v := violated(singleOutcome, "%s = %t, want %t", p.last(), got, !got)
+		v.step = true
+		return v
 	}
 	p.worlds.each(func(m *model) { m.Cancel(i) })
 	return nil

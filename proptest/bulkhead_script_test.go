@@ -28,7 +28,7 @@ type callScript struct {
 
 // GoString is short, because rapid shows it, and what is played is shown better.
 func (s callScript) GoString() string {
-	return fmt.Sprintf("limit %d, %d actions", s.limit, len(s.actions))
+	return fmt.Sprintf("limit %d, actions: %d, before it is shortened", s.limit, len(s.actions))
 }
 
 // callAction is one step of a callScript. Its numbers are choices among what

@@ -11,25 +11,39 @@ import (
 // longestReport is how many steps of a script are shown.
 const longestReport = 200
 
-// code returns what was done as a test, to be pasted beside a function
-// newSemaphore, and how many steps it has.
-func (p *player) code() (code string, steps int) {
+// code returns what was done as a test that shows v, to be pasted beside a
+// function newSemaphore, and how many steps it has.
+func (p *player) code(v *violation) (code string, steps int) {
 	var b strings.Builder
 	line := func(format string, args ...any) {
 		fmt.Fprintf(&b, "\t\t"+format+"\n", args...)
 	}
-	b.WriteString("func TestShrunk(t *testing.T) {\n\tsynctest.Test(t, func(t *testing.T) {\n")
-	line("sem := newSemaphore(%s)", number(p.script.limit))
 	steps = len(p.steps)
 	// The player is over.
 	p.steps = p.steps[:min(steps, longestReport)]
+	if v.call != nil && (steps > longestReport || p.calls[v.call.kind][v.call.i].panicked != nil) {
+		v.call = nil // it is not shown, or panics again
+	}
+	b.WriteString("func TestShrunk(t *testing.T) {\n\tsynctest.Test(t, func(t *testing.T) {\n")
+	line("sem := newSemaphore(%s)", number(p.script.limit))
 	declared := map[int]bool{}
 	for i, s := range p.steps {
 		if k := s.scope; k >= 0 && !declared[k] && p.named(k) {
 			declared[k] = true
 			p.declare(k, line)
 		}
-		line("%s", p.statement(s))
+		switch last := i == steps-1; {
+		case v.call.made(s):
+			for _, l := range v.call.record(p.expression(s)) {
+				line("%s", l)
+			}
+		case last && v.step:
+			line("if got := %s; got != %t {", p.expression(s), !s.result)
+			line("\tt.Errorf(\"%s = %%t, want %t\", got)", p.expression(s), !s.result)
+			line("}")
+		default:
+			line("%s", p.statement(s))
+		}
 		if s.rested {
 			line("synctest.Wait()%s", p.news(i))
 		}
@@ -37,8 +51,11 @@ func (p *player) code() (code string, steps int) {
 	if more := steps - len(p.steps); more > 0 {
 		line("// and %d more steps, which could not be made fewer", more)
 	}
+	for _, l := range p.assert(v) {
+		line("%s", l)
+	}
 	b.WriteString("\t})\n}\n")
-	return b.String(), steps
+	return preface(v, b.String()) + b.String(), steps
 }
 
 // named reports whether context k needs a name: whether it ends while the
@@ -78,7 +95,7 @@ func (p *player) statement(s step) string {
 	call := p.expression(s)
 	switch {
 	case s.n < 0 || s.op == overRelease:
-		return fmt.Sprintf("func() { defer func() { t.Log(recover()) }(); %s }()", call)
+		return fmt.Sprintf("func() { defer func() { if recover() == nil { t.Error(%q) } }(); %s }()", call+" did not panic", call)
 	case s.op == acquire || s.op == acquireWithin:
 		return fmt.Sprintf("go func() { t.Log(\"request %d:\", %s) }()", s.call+1, call)
 	case s.op == drainOp:

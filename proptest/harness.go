@@ -18,7 +18,8 @@ import (
 // are accepted where two things happen at one instant, and nothing else is.
 //
 // A failure names the invariant that is broken and shows the shortest script
-// found that breaks it, as a test to be pasted beside newSemaphore. It is
+// found that breaks it, as a test to be pasted beside newSemaphore, which fails
+// as long as the semaphore does so. It is
 // reproduced with the seed or the file that rapid names. The number of scripts
 // is set with -rapid.checks.
 //
@@ -134,7 +135,7 @@ func (c *property) shorten() {
 func (c *property) report() {
 	if c.shortest != nil {
 		shrinkTime(c.shrinkTime)
-		fmt.Fprintf(c.t.Output(), "%v\n\n%s", c.shortest, c.shortest.code)
+		fmt.Fprint(c.t.Output(), c.shortest.report())
 	}
 }
 
@@ -143,7 +144,7 @@ func (c *property) play(s script) *violation {
 	p := newPlayer(s, &c.opts)
 	v := c.watched(p)
 	if v != nil {
-		v.code, v.steps = p.code()
+		v.code, v.steps = p.code(v)
 	}
 	return v
 }

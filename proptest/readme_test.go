@@ -1,6 +1,7 @@
 package proptest
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -30,6 +31,34 @@ func TestDocNamesEveryInvariant(t *testing.T) {
 		if !strings.Contains(string(doc), "//   - "+invariant+": ") {
 			t.Errorf("doc.go does not list %q", invariant)
 		}
+	}
+}
+
+// TestReadmeShowsAReport keeps the failure that the page shows as it would be.
+func TestReadmeShowsAReport(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newProperty(t, broken{fault: strandsZero}.new, Options{})
+	v := c.play(script{0, []action{
+		{op: acquire, n: 1},
+		{op: acquire, n: 0, context: slices.Index(contexts[:], background)},
+		{op: cancel},
+	}})
+	if v == nil {
+		t.Fatal("no violation")
+	}
+	if report := v.report(); !strings.Contains(string(readme), "```text\n"+report+"```") {
+		t.Errorf("README.md does not show:\n%s", report)
+	}
+}
+
+// TestDrawnScriptIsNotTheShortened keeps apart what rapid shows and what Check does.
+func TestDrawnScriptIsNotTheShortened(t *testing.T) {
+	want := "limit 2, actions: 1, before it is shortened"
+	if got := fmt.Sprintf("%#v", script{2, make([]action, 1)}); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

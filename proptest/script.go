@@ -30,7 +30,7 @@ type action struct {
 
 // GoString is short, because rapid shows it, and what is played is shown better.
 func (s script) GoString() string {
-	return fmt.Sprintf("limit %d, %d actions", s.limit, len(s.actions))
+	return fmt.Sprintf("limit %d, actions: %d, before it is shortened", s.limit, len(s.actions))
 }
 
 func (s script) clone() script { return script{s.limit, slices.Clone(s.actions)} }

@@ -37,6 +37,20 @@ type violation struct {
 	detail    string
 	code      string // the script, as a test
 	steps     int    // how many it has
+
+	// What that test has to assert: that the last step does not return what it
+	// returned, or what a call comes to, or what Stats are. With none of them it
+	// panics by itself, or cannot tell.
+	step  bool
+	call  *blamed
+	stats *semaphore.Stats
+}
+
+// blamed is a call that came to another outcome than wanted.
+type blamed struct {
+	kind kind
+	i    int
+	want outcome
 }
 
 func violated(invariant, format string, args ...any) *violation {
@@ -46,6 +60,9 @@ func violated(invariant, format string, args ...any) *violation {
 func (v *violation) Error() string {
 	return fmt.Sprintf("%s: %s", v.invariant, v.detail)
 }
+
+// report is what is shown of v.
+func (v *violation) report() string { return fmt.Sprintf("%v\n\n%s", v, v.code) }
 
 // refused is an outcome that stands for any failure but that of the context.
 const refused outcome = 100
@@ -165,38 +182,53 @@ func (c *call) heardAll(want *request) bool {
 func (p *player) explain(m *model, stats semaphore.Stats) *violation {
 	for i, c := range p.calls[requests] {
 		if c.outcome == ok && m.requests[i].outcome != ok {
-			return p.explainGrant(m, i)
+			v := p.explainGrant(m, i)
+			v.call = &blamed{requests, i, m.requests[i].outcome}
+			return v
 		}
 	}
 	for k, calls := range p.calls {
 		for i, c := range calls {
 			want := m.outcome(kind(k), i)
-			what := fmt.Sprintf("%v %d", kind(k), i+1)
-			if kind(k) == requests {
-				what += fmt.Sprintf(" (weight %d)", c.n)
+			if !c.outcome.matches(want) {
+				v := p.explainCall(m, kind(k), i)
+				v.call = &blamed{kind(k), i, want}
+				return v
 			}
-			switch {
-			case c.outcome.matches(want):
-				if c.heard != nil && !c.heardAll(&m.requests[i]) {
-					return violated(delivery, "the function of %s was called with %v, want once with %q, or never if withdrawn",
-						what, c.heard.all(), outcomes[want])
-				}
-			case c.panicked != nil:
-				return violated(singleOutcome, "%s panicked: %v", what, c.panicked)
-			case c.outcome == pending && want == ok:
-				return violated(delivery, "%s still waits, although %s", what, m.room())
-			case c.outcome == pending:
-				return violated(delivery, "%s still waits, want %q", what, outcomes[want])
-			case c.outcome == ok && kind(k) == drains:
-				return violated(conservation, "%s returned nil, although %s", what, m.room())
-			case want == pending:
-				return violated(singleOutcome, "%s returned %q, want it to wait: %s", what, c.err, m.room())
-			default:
-				return violated(singleOutcome, "%s returned %q, want %q", what, c.err, outcomes[want])
+			if c.heard != nil && !c.heardAll(&m.requests[i]) {
+				return violated(delivery, "the function of %s was called with %v, want once with %q, or never if withdrawn",
+					c.describe(kind(k), i), c.heard.all(), outcomes[want])
 			}
 		}
 	}
 	return violatedStats(stats, m.Stats())
+}
+
+// explainCall says what is wrong with the outcome of call i of a kind.
+func (p *player) explainCall(m *model, k kind, i int) *violation {
+	c, want := p.calls[k][i], m.outcome(k, i)
+	what := c.describe(k, i)
+	switch {
+	case c.panicked != nil:
+		return violated(singleOutcome, "%s panicked: %v", what, c.panicked)
+	case c.outcome == pending && want == ok:
+		return violated(delivery, "%s still waits, although %s", what, m.room())
+	case c.outcome == pending:
+		return violated(delivery, "%s still waits, want %q", what, outcomes[want])
+	case c.outcome == ok && k == drains:
+		return violated(conservation, "%s returned nil, although %s", what, m.room())
+	case want == pending:
+		return violated(singleOutcome, "%s returned %q, want it to wait: %s", what, c.err, m.room())
+	}
+	return violated(singleOutcome, "%s returned %q, want %q", what, c.err, outcomes[want])
+}
+
+// describe names call i of a kind.
+func (c *call) describe(k kind, i int) string {
+	if k == requests {
+		return fmt.Sprintf("%v %d (weight %d)", k, i+1, c.n)
+	}
+	return fmt.Sprintf("%v %d", k, i+1)
 }
 
 // violatedStats says what is wrong with a snapshot.
@@ -205,7 +237,9 @@ func violatedStats(got, want semaphore.Stats) *violation {
 	if got.InUse != want.InUse || got.Available != want.Available {
 		invariant = conservation
 	}
-	return violated(invariant, "Stats() = %+v, want %+v", got, want)
+	v := violated(invariant, "Stats() = %+v, want %+v", got, want)
+	v.stats = &want
+	return v
 }
 
 // explainGrant says what is wrong with the grant of request i.
@@ -236,7 +270,9 @@ func (p *player) explainTry(n int64, got bool) *violation {
 	case m.fits(n):
 		invariant = noBarging
 	}
-	return violated(invariant, "TryAcquire(%d) = %t, although %s", n, got, m.room())
+	v := violated(invariant, "TryAcquire(%d) = %t, although %s", n, got, m.room())
+	v.step = true
+	return v
 }
 
 // room describes how full the semaphore is.

@@ -31,7 +31,7 @@ func TestGivenUpPlayerStops(t *testing.T) {
 	}
 	sem.mu.Unlock()
 	<-sem.returns
-	if _, steps := p.code(); steps != 1 {
+	if _, steps := p.code(new(violation)); steps != 1 {
 		t.Errorf("the report has %d steps, want 1", steps)
 	}
 }
@@ -87,7 +87,7 @@ func TestHangBeforeTheFirstStep(t *testing.T) {
 func TestReportIsShort(t *testing.T) {
 	p := newPlayer(script{limit: 1}, &Options{})
 	p.steps = slices.Repeat([]step{{op: pass, scope: -1, wait: unit}}, 100000)
-	code, steps := p.code()
+	code, steps := p.code(new(violation))
 	if lines := strings.Count(code, "\n"); lines > longestReport+20 {
 		t.Errorf("the report has %d lines", lines)
 	}
