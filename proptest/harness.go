@@ -3,6 +3,7 @@ package proptest
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -68,6 +69,7 @@ func (c *property) check(rt *rapid.T) {
 			return
 		}
 		c.shorten()
+		c.shortest.excuses = c.excuses()
 		c.shrinkTime = shrinkTime(0)
 	}
 	rt.Fatal(c.only)
@@ -129,6 +131,28 @@ func (c *property) shorten() {
 			}
 		}
 	}
+}
+
+// excuses names the options, of those not set, with which the shortest script is
+// as it should be. A hang is looked at no further, and Unfair, which makes many
+// a script uncertain, is for who gets past whom.
+func (c *property) excuses() (names []string) {
+	if c.only == lockOrder {
+		return nil
+	}
+	for name, set := range map[string]func(*Options){
+		"Unfair":         func(o *Options) { o.Unfair = c.only == noBarging || o.Unfair },
+		"ParksOversized": func(o *Options) { o.ParksOversized = true },
+		"LateWithdrawal": func(o *Options) { o.LateWithdrawal = true },
+	} {
+		other := *c
+		other.only, other.shortest = "", nil
+		if set(&other.opts); other.opts != c.opts && !other.fails(c.script, 100) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // report shows the shortest script found.

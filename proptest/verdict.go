@@ -35,8 +35,9 @@ const (
 type violation struct {
 	invariant string
 	detail    string
-	code      string // the script, as a test
-	steps     int    // how many it has
+	code      string   // the script, as a test
+	steps     int      // how many it has
+	excuses   []string // options that would allow it
 
 	// What that test has to assert: that the last step does not return what it
 	// returned, or what a call comes to, or what Stats are. With none of them it
@@ -62,7 +63,13 @@ func (v *violation) Error() string {
 }
 
 // report is what is shown of v.
-func (v *violation) report() string { return fmt.Sprintf("%v\n\n%s", v, v.code) }
+func (v *violation) report() string {
+	s := fmt.Sprintf("%v\n\n", v)
+	for _, option := range v.excuses {
+		s += fmt.Sprintf("With Options.%s this would be no violation.\n\n", option)
+	}
+	return s + v.code
+}
 
 // refused is an outcome that stands for any failure but that of the context.
 const refused outcome = 100
