@@ -43,7 +43,7 @@ func TestReportNamesTheOption(t *testing.T) {
 			if !c.fails(test.script, 1000) {
 				t.Fatal("no violation")
 			}
-			c.shortest.excuses = c.excuses()
+			c.shorten()
 			if diff := cmp.Diff(test.want, c.shortest.excuses); diff != "" {
 				t.Errorf("%v (-want +got):\n%s", c.shortest, diff)
 			}

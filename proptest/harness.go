@@ -69,7 +69,6 @@ func (c *property) check(rt *rapid.T) {
 			return
 		}
 		c.shorten()
-		c.shortest.excuses = c.excuses()
 		c.shrinkTime = shrinkTime(0)
 	}
 	rt.Fatal(c.only)
@@ -105,7 +104,8 @@ func (c *property) fails(s script, tries int) bool {
 
 // shorten takes out of the shortest script all actions that it fails without,
 // one by one and then two by two, and makes the others simpler. It gives up when
-// that takes long, as it does when the semaphore hangs.
+// that takes long, as it does when the semaphore hangs. Then it looks which
+// options would allow what is left.
 func (c *property) shorten() {
 	end := time.Now().Add(c.hang / 2)
 	try := func(s script) bool {
@@ -131,6 +131,7 @@ func (c *property) shorten() {
 			}
 		}
 	}
+	c.shortest.excuses = c.excuses()
 }
 
 // excuses names the options, of those not set, with which the shortest script is
