@@ -30,7 +30,8 @@ var (
 // ended its goroutine by runtime.Goexit, so that there is no result.
 var ErrGoexit = errors.New("bulkhead: function called runtime.Goexit")
 
-// ErrPending says that the permit asked for is neither granted nor refused yet.
+// ErrPending says that the permit asked for is neither granted nor refused yet:
+// [PendingPermit.Permit] returns it, and no other.
 var ErrPending = semaphore.ErrPending
 
 // PanicError is what an asynchronous call that panicked panics with again where

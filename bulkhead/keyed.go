@@ -21,6 +21,9 @@ import (
 // without calls cost nothing. All keys share one name, and so their events and
 // errors look alike.
 //
+// A Keyed is no [Any], and has no Stats, as it is as many limits as there are keys in
+// use: it enters no [Registry]. Its listener hears of the calls of all keys.
+//
 // It is made by [NewKeyed]; the zero value is of no use. It is safe for
 // concurrent use.
 type Keyed[K comparable, T any] struct {

@@ -66,7 +66,8 @@ func (p *Permit) Panicked() {
 	}
 }
 
-// Release gives the permit back and says that it was not used.
+// Release gives the permit back and says that it was not used. Unlike that of a
+// semaphore, it does nothing if the permit has ended.
 func (p *Permit) Release() {
 	if p.giveBack() {
 		defer p.call.core.leave()

@@ -33,6 +33,8 @@ import (
 //
 // A request whose Accept header prefers application/json to text/html gets JSON,
 // and so does one with format=json in its query; format=html asks for the page.
+// So, from a shell, "curl http://localhost:6060/bulkheads?format=json". The first
+// answer begins to count, see below.
 //
 //	{
 //	  "time": "2026-11-30T18:42:10.123456789Z",
