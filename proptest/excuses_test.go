@@ -55,3 +55,13 @@ func TestReportNamesTheOption(t *testing.T) {
 		})
 	}
 }
+
+// TestGrantOfOneParked has a semaphore that can grow grant a request that, by
+// ParksOversized, waits for nothing but its context.
+func TestGrantOfOneParked(t *testing.T) {
+	opts := Options{ParksOversized: true}
+	v := newProperty(t, broken{}.new, opts).play(script{0, []action{{op: acquire, n: 1}, {op: setLimit, n: 2}}})
+	if v == nil || v.invariant != singleOutcome {
+		t.Errorf("play() = %v, want a violation of %q", v, singleOutcome)
+	}
+}
