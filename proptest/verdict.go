@@ -256,12 +256,12 @@ func (p *player) explainGrant(m *model, i int) *violation {
 	switch {
 	case r.outcome != pending:
 		return violated(singleOutcome, "%s, want %q", what, outcomes[r.outcome])
-	case r.phase == parked:
-		return violated(singleOutcome, "%s, want it to wait until its context ends, as it was for more than the limit", what)
 	case m.inUse > m.limit:
 		return violated(shrinkDebt, "%s, although %s", what, m.room())
 	case !m.fits(r.n):
 		return violated(conservation, "%s, although %s", what, m.room())
+	case r.phase == parked:
+		return violated(singleOutcome, "%s, want it to wait until its context ends, as it was for more than the limit", what)
 	}
 	return violated(noBarging, "%s past request %d, which waited before it", what, m.queue[0]+1)
 }
