@@ -27,6 +27,9 @@ type reference struct {
 	closed bool
 	queue  list.List       // of *queued
 	drains []chan struct{} // closed when nothing is in use
+
+	came time.Time // when a newcomer was last granted what was free
+	wake bool      // somebody will call grant again (starves)
 }
 
 // queued is one waiter.
@@ -101,6 +104,7 @@ func (s *reference) admit(ctx context.Context, n int64, maxWait time.Duration) (
 		return true, s.errTimeout()
 	case s.fits(n) && (s.open() || s.fault == acquireBarges):
 		s.inUse += n
+		s.came = time.Now()
 		return true, nil
 	case maxWait <= 0:
 		return true, s.errTimeout()
@@ -209,6 +213,7 @@ func (s *reference) TryAcquire(n int64) bool {
 		s.mu.Lock()
 	}
 	s.inUse += n
+	s.came = time.Now()
 	return true
 }
 
@@ -263,6 +268,26 @@ func (s *reference) open() bool {
 	return time.Since(front.Value.(*queued).arrived) <= time.Millisecond || s.fault == starves
 }
 
+// starved reports whether w is passed over. With starves a heavy request is, for as
+// long as newcomers keep coming: on some machines they leave all permits free for
+// a moment now and then, and a semaphore that only lets them overtake would serve
+// it.
+func (s *reference) starved(w *queued) bool {
+	if s.fault != starves || w.missing <= 1 || time.Since(s.came) > time.Millisecond {
+		return false
+	}
+	if !s.wake {
+		s.wake = true
+		time.AfterFunc(2*time.Millisecond, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.wake = false
+			s.grant()
+		})
+	}
+	return true
+}
+
 // grant serves the front of the queue.
 func (s *reference) grant() {
 	for e := s.queue.Front(); e != nil; {
@@ -271,6 +296,7 @@ func (s *reference) grant() {
 		switch {
 		case w.ctx.Err() != nil && s.fault != tossesCoin && s.fault != withdrawsLate && s.fault != leavesBody:
 			s.decide(w, w.ctx.Err())
+		case s.starved(w):
 		case s.fits(w.missing):
 			if s.fault != wakesWithoutPermit {
 				s.inUse += w.missing
