@@ -214,7 +214,7 @@ func TestStressFindsFaults(t *testing.T) {
 		t.Run(string(test.fault), func(t *testing.T) {
 			opts := test.opts
 			if opts.Duration == 0 {
-				opts.Duration = 30 * time.Second // or until found
+				opts.Duration = 5 * time.Second // or until found
 			}
 			// Which invariant a fault breaks first depends on who comes first.
 			var seen []string
